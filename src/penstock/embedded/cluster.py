@@ -1,0 +1,122 @@
+"""Making a data directory, whole or not at all, and writing its configuration."""
+
+import pwd
+import shutil
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Final
+
+from penstock.embedded.accounts import Account
+from penstock.embedded.binaries import Binaries
+from penstock.embedded.errors import EmbeddedServerError
+
+SUPERUSER = "postgres"
+ROLE = "penstock"
+DATABASE = "penstock"
+
+BUILTIN_LOCALES = 17  # first version with collations that no operating system update changes
+MAP_ALL_ROLES = 16  # first version whose pg_ident.conf knows the role name "all"
+
+SETTINGS: Final[Mapping[str, str]] = {
+    "listen_addresses": "",
+    "port": "5432",
+    "unix_socket_permissions": "0700",
+    "max_connections": "200",
+    "timezone": "UTC",
+    "log_timezone": "UTC",
+    # Errors quote the value they choke on, so the log holds no ERROR at all
+    # (LOG ranks above it), and no statement, parameter or detail with the rest.
+    "log_min_messages": "log",
+    "log_min_error_statement": "panic",
+    "log_error_verbosity": "terse",
+    "log_parameter_max_length": "0",
+    "log_parameter_max_length_on_error": "0",
+    "log_statement": "none",
+    "log_min_duration_statement": "-1",
+    "log_lock_waits": "off",
+    "log_checkpoints": "off",
+}
+
+
+def create(data: Path, binaries: Binaries, account: Account, *, durable: bool) -> None:
+    """Make the cluster with Penstock's role and database in it.
+
+    It grows beside its place and is moved there at the end, so a process
+    killed half-way leaves nothing that looks like a cluster. Tests that do
+    without *durable* files save the wait for the disk.
+    """
+    growing = data.with_name("data.partial")
+    shutil.rmtree(growing, ignore_errors=True)
+    growing.mkdir(mode=0o700)
+    account.give(growing)
+    wait = () if durable else ("--no-sync",)
+    binaries.run(account, "initdb", "-D", str(growing), "-U", SUPERUSER, *_locale(binaries), *wait)
+    _include_own_settings(growing)
+    binaries.run(
+        account, "postgres", "--single", "-D", str(growing), "template1", stdin=_first_statements()
+    )
+    growing.rename(data)
+
+
+def check_version(data: Path, binaries: Binaries) -> None:
+    """Refuse a data directory that another major version wrote."""
+    written_by = (data / "PG_VERSION").read_text().strip()
+    if written_by != str(binaries.major):
+        msg = (
+            f"{data} was written by PostgreSQL {written_by}, the installed server is "
+            f"{binaries.major}. Dump it with the old version and restore it into a new "
+            "PENSTOCK_HOME, or run pg_upgrade."
+        )
+        raise EmbeddedServerError(msg)
+
+
+def configure(
+    data: Path, socket: Path, binaries: Binaries, account: Account, extra: Mapping[str, str]
+) -> None:
+    """Write the settings and the door: a private socket, and who may come through it."""
+    settings = {**SETTINGS, "unix_socket_directories": str(socket), **extra}
+    _write(data / "penstock.conf", (f"{k} = '{v}'" for k, v in settings.items()), account)
+    _write(data / "pg_hba.conf", [_door(binaries)], account)
+    _write(data / "pg_ident.conf", _visitors(binaries, account), account)
+
+
+def _door(binaries: Binaries) -> str:
+    """Let in by the kernel's word who is there; old versions rely on the closed directory."""
+    method = "peer map=penstock" if binaries.major >= MAP_ALL_ROLES else "trust"
+    return f"local all all {method}"
+
+
+def _visitors(binaries: Binaries, account: Account) -> Iterable[str]:
+    """Name the two accounts that may log in: the server's own, and root."""
+    if binaries.major < MAP_ALL_ROLES:
+        return []
+    names = dict.fromkeys([account.name, pwd.getpwuid(0).pw_name])
+    return [f'penstock "{name}" all' for name in names]
+
+
+def _locale(binaries: Binaries) -> Iterable[str]:
+    """Sort by code point everywhere, so that an index outlives a system update."""
+    common = ("--encoding=UTF8", "--locale=C", "--no-instructions", "--auth=reject")
+    if binaries.major < BUILTIN_LOCALES:
+        return common
+    return (*common, "--locale-provider=builtin", "--builtin-locale=C.UTF-8")
+
+
+def _include_own_settings(data: Path) -> None:
+    with (data / "postgresql.conf").open("a") as conf:
+        conf.write("\ninclude_if_exists = 'penstock.conf'\n")
+
+
+def _first_statements() -> str:
+    """Return what the cluster is born with; applications never log in as superuser."""
+    return (
+        f"create role {ROLE} login nosuperuser nocreatedb nocreaterole noreplication nobypassrls;\n"
+        f"create database {DATABASE} owner {ROLE};\n"
+        f"revoke all on database {DATABASE} from public;\n"
+    )
+
+
+def _write(path: Path, lines: Iterable[str], account: Account) -> None:
+    path.write_text("".join(f"{line}\n" for line in lines))
+    path.chmod(0o600)
+    account.give(path)

@@ -1,0 +1,89 @@
+"""What the kernel knows about a server: its postmaster, and backends it left behind.
+
+A pid file alone proves nothing. After a reboot, and in every container, the
+number in it soon belongs to somebody else. A process of a server is known by
+its working directory: PostgreSQL's own processes all live in the data
+directory, and nothing else does.
+"""
+
+import os
+import signal
+import time
+from contextlib import suppress
+from pathlib import Path
+
+READY = "ready"
+STATUS_LINE = 7  # of postmaster.pid: pid, data, start, port, socket, host, memory, status
+
+
+def postmaster(data: Path) -> int | None:
+    """Return the pid of the server that runs on *data*, if one does."""
+    lines = _pid_file(data)
+    if not lines or not lines[0].strip().isdigit():
+        return None
+    pid = int(lines[0])
+    return pid if lives_in(pid, data) else None
+
+
+def is_ready(data: Path) -> bool:
+    """Tell whether the server on *data* has written that it accepts connections."""
+    lines = _pid_file(data)
+    return len(lines) > STATUS_LINE and lines[STATUS_LINE].strip() == READY
+
+
+def lives_in(pid: int, data: Path) -> bool:
+    """Tell whether *pid* is alive and works in *data*; zombies and strangers do not."""
+    try:
+        return os.path.samestat(Path(f"/proc/{pid}/cwd").stat(), data.stat())
+    except OSError:
+        return False
+
+
+def inhabitants(data: Path) -> list[int]:
+    """Return every process that works in *data*, the postmaster among them."""
+    pids = (int(entry.name) for entry in Path("/proc").iterdir() if entry.name.isdigit())
+    return [pid for pid in pids if lives_in(pid, data)]
+
+
+def evict_orphans(data: Path, *, patience: float = 5.0) -> None:
+    """End the backends of a server whose postmaster is gone.
+
+    They notice its death by themselves unless they are busy; PostgreSQL
+    refuses to start while one of them lives. Nothing they do can still
+    commit, so after *patience* seconds they are killed.
+    """
+    _signal_all(data, signal.SIGTERM)
+    deadline = time.monotonic() + patience
+    while inhabitants(data) and time.monotonic() < deadline:
+        time.sleep(0.02)
+    _signal_all(data, signal.SIGKILL)
+    while inhabitants(data) and time.monotonic() < deadline + patience:
+        time.sleep(0.02)
+
+
+def forget_stranger(data: Path) -> None:
+    """Remove a pid file whose number now belongs to a process that is no server.
+
+    PostgreSQL removes the file of a dead process by itself, but takes a living
+    stranger of the same account for a second server and refuses to start.
+    """
+    lines = _pid_file(data)
+    if lines and not lives_in(abs(int(lines[0])) if _is_number(lines[0]) else 0, data):
+        (data / "postmaster.pid").unlink(missing_ok=True)
+
+
+def _is_number(text: str) -> bool:
+    return text.strip().lstrip("-").isdigit()
+
+
+def _signal_all(data: Path, number: signal.Signals) -> None:
+    for pid in inhabitants(data):
+        with suppress(ProcessLookupError):
+            os.kill(pid, number)
+
+
+def _pid_file(data: Path) -> list[str]:
+    try:
+        return (data / "postmaster.pid").read_text().splitlines()
+    except OSError:
+        return []

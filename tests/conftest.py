@@ -1,0 +1,90 @@
+"""What every test may ask for: a database of its own on a real PostgreSQL.
+
+    database       a fresh database, cloned from the migrated template
+    dsn            its DSN as the owner, who is no superuser
+    superuser_dsn  its DSN as superuser, for what only a superuser may do
+    role_dsn       its DSN as one of the four roles: role_dsn("penstock_worker")
+    server         a private server to stop, kill and restart (slower)
+
+PG=15 runs everything on the installed PostgreSQL 15.
+"""
+
+import os
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import psycopg
+import pytest
+
+from penstock.embedded import EmbeddedServer
+from tests.support import clusters, servers
+
+pytest_plugins = ["tests.support.contract_report"]
+
+RUN_LOCK = pytest.StashKey[int]()
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Name the directory of the shared server, on the controller only."""
+    if not hasattr(config, "workerinput"):
+        _, config.stash[RUN_LOCK] = clusters.open_session_directory()
+
+
+def pytest_unconfigure(config: pytest.Config) -> None:
+    """Stop the shared server, however the run ended."""
+    lock = config.stash.get(RUN_LOCK, None)
+    if lock is not None:
+        clusters.remove_server(clusters.session_server())
+        os.close(lock)
+
+
+@pytest.fixture(scope="session")
+def shared_server() -> EmbeddedServer:
+    """The server of this run with its template; tests take `database` instead."""
+    server = clusters.session_server()
+    clusters.prepare(server)
+    return server
+
+
+@pytest.fixture(scope="session")
+def admin(shared_server: EmbeddedServer) -> Iterator[psycopg.Connection[Any]]:
+    """A superuser's connection that makes and drops databases."""
+    with psycopg.connect(shared_server.superuser_url("postgres"), autocommit=True) as connection:
+        yield connection
+
+
+@pytest.fixture
+def database(
+    shared_server: EmbeddedServer, admin: psycopg.Connection[Any]
+) -> Iterator[clusters.Database]:
+    """A fresh database for this test alone."""
+    made = clusters.clone(shared_server, admin)
+    yield made
+    clusters.drop(made, admin)
+
+
+@pytest.fixture
+def dsn(database: clusters.Database) -> str:
+    """The DSN of the database's owner."""
+    return database.dsn
+
+
+@pytest.fixture
+def superuser_dsn(database: clusters.Database) -> str:
+    """The superuser's DSN of the same database."""
+    return database.superuser_dsn
+
+
+@pytest.fixture
+def role_dsn(database: clusters.Database) -> Callable[[str], str]:
+    """The DSN of the same database for a role by name."""
+    return database.role_dsn
+
+
+@pytest.fixture
+def server() -> Iterator[servers.PrivateServer]:
+    """A private server, with roles and schema, that the test may break."""
+    private = servers.private_server()
+    yield private
+    private.thaw()
+    clusters.remove_server(private.embedded)

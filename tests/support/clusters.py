@@ -1,0 +1,199 @@
+"""The PostgreSQL server of a test run, and the databases cloned from its template.
+
+All xdist workers share one server. The controller names its directory, the
+first worker that needs it starts it and prepares the template, the controller
+stops it. A run that was killed leaves its server behind; the next run finds
+the directory unlocked and clears it away.
+"""
+
+import asyncio
+import fcntl
+import inspect
+import os
+import shutil
+import tempfile
+import threading
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from importlib import import_module
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any, Final
+from uuid import uuid4
+
+import psycopg
+
+from penstock.embedded import Binaries, EmbeddedServer, installed, packaged
+
+DIRECTORY_VARIABLE = "PENSTOCK_TEST_DIRECTORY"
+PREFIX = "penstock-test-"
+TEMPLATE = "penstock_template"
+ROLES: Final = (
+    "penstock_orchestrator",
+    "penstock_worker",
+    "penstock_frontend",
+    "penstock_operator",
+)
+UNSAFE_BUT_FAST: Final = {
+    "fsync": "off",
+    "synchronous_commit": "off",
+    "full_page_writes": "off",
+    "max_wal_size": "4GB",
+}
+
+
+@dataclass(frozen=True)
+class Database:
+    """One database of the test server; nobody else uses it."""
+
+    name: str
+    server: EmbeddedServer
+
+    @property
+    def dsn(self) -> str:
+        """The DSN of the role that owns the database, which is no superuser."""
+        return self.server.url(database=self.name)
+
+    @property
+    def superuser_dsn(self) -> str:
+        """The DSN for what only a superuser may do."""
+        return self.server.superuser_url(self.name)
+
+    def role_dsn(self, role: str) -> str:
+        """The DSN of one of the four roles."""
+        return self.server.url(user=role, database=self.name)
+
+
+def binaries_under_test() -> Binaries:
+    """Return the packaged server, or the installed one that PG names."""
+    major = os.environ.get("PG")
+    return installed(int(major)) if major else packaged()
+
+
+def new_home(prefix: str = PREFIX) -> Path:
+    """Make a short directory that the server's account can reach, also for root."""
+    path = Path(tempfile.mkdtemp(prefix=prefix, dir=_temporary()))
+    path.chmod(0o711)
+    return path
+
+
+def remove_server(server: EmbeddedServer) -> None:
+    """Stop *server* and remove all it had."""
+    if server.path.exists():
+        server.stop()
+        shutil.rmtree(server.path, ignore_errors=True)
+
+
+def migrate_template(dsn: str) -> None:
+    """Bring the template to the newest schema; without migrations it stays empty."""
+    _call_if_present("penstock.store.migrate", "upgrade", dsn)
+
+
+def create_roles(superuser_dsn: str) -> None:
+    """Make the four roles, once per server; without that module there are none."""
+    _call_if_present("penstock.store.roles", "create_roles", superuser_dsn)
+
+
+def prepare(server: EmbeddedServer) -> None:
+    """Start the shared server and build its template, unless another worker did."""
+    server.start()
+    with _exclusive(server.path / "template.lock"):
+        done = server.path / "template.done"
+        if done.exists():
+            return
+        create_roles(server.superuser_url())
+        _make_template(server)
+        done.touch()
+
+
+def clone(server: EmbeddedServer, admin: psycopg.Connection[Any]) -> Database:
+    """Make a fresh database from the template."""
+    name = f"test_{uuid4().hex}"
+    admin.execute(
+        f"create database {name} template {TEMPLATE} owner penstock strategy file_copy"
+    )
+    return Database(name, server)
+
+
+def drop(database: Database, admin: psycopg.Connection[Any]) -> None:
+    """Drop *database*, also while something is still connected to it."""
+    admin.execute(f"drop database if exists {database.name} with (force)")
+
+
+def open_session_directory() -> tuple[Path, int]:
+    """Make the directory of this run and lock it; the lock tells others that it is in use."""
+    sweep_abandoned()
+    path = new_home()
+    descriptor = os.open(path / "run.lock", os.O_RDWR | os.O_CREAT, 0o600)
+    fcntl.flock(descriptor, fcntl.LOCK_EX)
+    os.environ[DIRECTORY_VARIABLE] = str(path)
+    return path, descriptor
+
+
+def session_server() -> EmbeddedServer:
+    """Return the server of this run, as the controller named it."""
+    path = Path(os.environ[DIRECTORY_VARIABLE])
+    return EmbeddedServer(path, binaries_under_test(), UNSAFE_BUT_FAST)
+
+
+def sweep_abandoned() -> None:
+    """Remove the servers of test runs that were killed."""
+    for path in _temporary().glob(f"{PREFIX}*"):
+        lock = path / "run.lock"
+        if path.stat().st_uid == os.geteuid() and lock.exists() and _is_free(lock):
+            remove_server(EmbeddedServer(path, binaries_under_test()))
+
+
+def _temporary() -> Path:
+    """Return a directory every account can reach; pytest's own is closed to others."""
+    return Path(tempfile.gettempdir())
+
+
+def _make_template(server: EmbeddedServer) -> None:
+    with psycopg.connect(server.superuser_url("postgres"), autocommit=True) as admin:
+        admin.execute(f"create database {TEMPLATE} owner penstock")
+        migrate_template(server.url(database=TEMPLATE))
+        admin.execute(f"alter database {TEMPLATE} allow_connections false")
+
+
+def _call_if_present(module: str, name: str, dsn: str) -> None:
+    package = module.rpartition(".")[0]
+    if find_spec(package) is None or find_spec(module) is None:
+        return
+    _finish(getattr(import_module(module), name), dsn)
+
+
+def _finish(function: Callable[[str], Awaitable[object] | object], dsn: str) -> None:
+    """Call *function* to its end, sync or async, outside any event loop of the test."""
+    failure: list[BaseException] = []
+
+    def call() -> None:
+        try:
+            result = function(dsn)
+            if inspect.iscoroutine(result):
+                asyncio.run(result)
+        except BaseException as error:  # noqa: BLE001 - raised again in the caller's thread
+            failure.append(error)
+
+    thread = threading.Thread(target=call)
+    thread.start()
+    thread.join()
+    if failure:
+        raise failure[0]
+
+
+@contextmanager
+def _exclusive(path: Path) -> Iterator[None]:
+    with path.open("w") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        yield
+
+
+def _is_free(lock: Path) -> bool:
+    with lock.open("r+") as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return False
+        return True
