@@ -1,0 +1,173 @@
+"""Every exception Penstock raises, in one tree.
+
+PenstockError
+├── SettingsInvalid            a setting is missing, absurd or contradicts another
+├── DatabaseUnavailable        the server is away or refuses the login
+│   └── SchemaOutdated         the schema is missing or of another version
+├── UnsafeLogin                a worker was given a superuser or BYPASSRLS login
+├── EnqueueRefused             nothing was written
+│   ├── UnknownType            no such job type in penstock.types
+│   ├── PayloadRejected        too large, too deep, or not storable as JSON
+│   └── IdempotencyKeyReused   the key is known with other arguments
+├── ArgumentsInvalid           a stored payload does not fit the handler's arguments
+├── IllegalMove                a status change that the state machine does not have
+├── NotFound                   no such job, dead letter, run, schedule …
+├── StepRefused                an operator step out of order, or without its evidence
+├── WorkerNameTaken            another live worker has this name
+├── LeaseLost                  this claim no longer owns its job; the result is dropped
+├── EffectUncertain            an outside effect may have happened and cannot be looked up
+└── Outcome                    raised by a handler to say how its attempt ends
+    ├── Failed                 fail with a class of the closed list
+    ├── Snooze                 run again later; no attempt is used
+    └── Cancel                 end as canceled
+
+Messages name the value at fault and the next step. They never repeat a
+payload: text that a user wrote stays in the tables of the application.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from datetime import timedelta
+    from uuid import UUID
+
+    from penstock.contract.failures import FailureClass
+    from penstock.contract.statuses import Move, Status
+
+
+class PenstockError(Exception):
+    """The root: catch this to catch all that Penstock raises on purpose."""
+
+
+class SettingsInvalid(PenstockError):
+    """A setting is missing, absurd, or contradicts another one."""
+
+
+class DatabaseUnavailable(PenstockError):
+    """The server is away, refuses the login, or is too old."""
+
+
+class SchemaOutdated(DatabaseUnavailable):
+    """The schema is missing or not of the version that this code needs."""
+
+
+class UnsafeLogin(PenstockError):
+    """The login bypasses the rules of the database (superuser or BYPASSRLS)."""
+
+
+class EnqueueRefused(PenstockError):
+    """The job was refused whole; nothing was written."""
+
+
+class UnknownType(EnqueueRefused):
+    """No job type of this name is registered."""
+
+    def __init__(self, job_type: str) -> None:
+        super().__init__(
+            f"job type {job_type!r} is not registered; define it with @app.job({job_type!r}) "
+            "and run `penstock types sync`, or start a worker that serves it"
+        )
+        self.job_type = job_type
+
+
+class PayloadRejected(EnqueueRefused):
+    """The payload cannot be stored; the message names the place and never the content."""
+
+
+class IdempotencyKeyReused(EnqueueRefused):
+    """The key is known, with other arguments."""
+
+    def __init__(self, job_type: str) -> None:
+        super().__init__(
+            f"this idempotency key of type {job_type!r} was used before with other arguments; "
+            "use a new key for new work, or the same arguments to get the existing job"
+        )
+        self.job_type = job_type
+
+
+class ArgumentsInvalid(PenstockError):
+    """A stored payload does not fit the arguments that the handler declares."""
+
+
+class IllegalMove(PenstockError):
+    """The state machine has no such move."""
+
+    def __init__(self, status: Status, move: Move) -> None:
+        super().__init__(f"a {status} job cannot {move}")
+        self.status = status
+        self.move = move
+
+
+class NotFound(PenstockError):
+    """No row of this id."""
+
+    def __init__(self, what: str, identity: object) -> None:
+        super().__init__(f"no {what} {identity}; `penstock {what.replace(' ', '-')}s list` shows what is there")
+        self.what = what
+        self.identity = identity
+
+
+class StepRefused(PenstockError):
+    """An operator step was asked for out of order, or without its evidence."""
+
+
+class WorkerNameTaken(PenstockError):
+    """Another live worker has this name."""
+
+    def __init__(self, name: str) -> None:
+        super().__init__(
+            f"worker name {name!r} belongs to a worker that is alive; choose another --name, "
+            "or wait until its heartbeat is a minute old"
+        )
+        self.name = name
+
+
+class LeaseLost(PenstockError):
+    """This claim no longer owns its job: what it was about to write is dropped."""
+
+    def __init__(self, job_id: UUID) -> None:
+        super().__init__(f"the lease of job {job_id} was lost; another claim owns it by now")
+        self.job_id = job_id
+
+
+class EffectUncertain(PenstockError):
+    """An outside effect may have happened, and nothing can tell."""
+
+
+class Outcome(PenstockError):
+    """Raised by a handler to say how its attempt ends."""
+
+
+class Failed(Outcome):
+    """Fail this attempt with a class of the closed list (C-50).
+
+    Whether it is retried follows from the class and the type's policy.
+    """
+
+    def __init__(
+        self,
+        error_class: FailureClass,
+        *,
+        retry_after: timedelta | None = None,
+        upstream_status: int | None = None,
+        expected: bool = False,
+    ) -> None:
+        super().__init__(str(error_class))
+        self.error_class = error_class
+        self.retry_after = retry_after
+        self.upstream_status = upstream_status
+        self.expected = expected
+
+
+class Snooze(Outcome):
+    """Run this job again after *delay*; no attempt is used."""
+
+    def __init__(self, delay: timedelta) -> None:
+        super().__init__(f"snoozed for {delay}")
+        self.delay = delay
+
+
+class Cancel(Outcome):
+    """End this job as canceled; nothing of it is retried."""

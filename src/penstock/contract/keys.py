@@ -1,0 +1,52 @@
+"""Keys, tokens and ids that are derived, so that everybody derives the same."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import time
+from typing import Final
+from uuid import UUID
+
+from penstock.contract.errors import EnqueueRefused
+
+MAX_KEY: Final = 400  # characters; leaves room for the type's name inside an index entry
+_MILLISECOND: Final = 1_000_000
+
+
+def uuid7() -> UUID:
+    """A time-ordered id: neighbours in time are neighbours in the index."""
+    stamp = time.time_ns() // _MILLISECOND
+    value = (stamp << 80) | int.from_bytes(os.urandom(10), "big")
+    value = value & ~(0xF000 << 64) | (7 << 76)
+    value = value & ~(0xC000 << 48) | (0x8000 << 48)
+    return UUID(int=value)
+
+
+def stored_key(job_type: str, key: str) -> str:
+    """The key as stored, `<type>:<key>`: two types never answer for each other (C-65)."""
+    if not key or len(key) > MAX_KEY:
+        raise EnqueueRefused(f"an idempotency key has 1 to {MAX_KEY} characters, this one has {len(key)}")
+    if "\x00" in key or not _storable(key):
+        raise EnqueueRefused("an idempotency key holds no NUL and no lone surrogate")
+    return f"{job_type}:{key}"
+
+
+def token(*parts: object) -> str:
+    """The deterministic token of an outside effect: sha256 of the canonical tuple (C-52, C-61)."""
+    canonical = json.dumps([str(part) for part in parts], ensure_ascii=True, separators=(",", ":"))
+    return hashlib.sha256(canonical.encode()).hexdigest()
+
+
+def payload_hash(payload: str) -> str:
+    """A short hash that tells payloads apart without showing them (E-29)."""
+    return hashlib.sha256(payload.encode()).hexdigest()[:16]
+
+
+def _storable(text: str) -> bool:
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True

@@ -1,0 +1,111 @@
+"""Connections to the server: pools for work, single ones for the listener and the heartbeat."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+from urllib.parse import urlsplit, urlunsplit
+
+import asyncpg
+
+from penstock.contract.errors import DatabaseUnavailable, UnsafeLogin
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
+
+
+CONNECT_TIMEOUT: Final = 10.0
+# Server-side limits of every session of ours. A COMMIT is never cancelled by a timeout of the client (rule 7 of
+# the fault list: a cancelled commit under synchronous replication lies), so waiting is bounded by the server.
+SESSION: Final = {
+    "application_name": "penstock",
+    "timezone": "UTC",
+    "idle_in_transaction_session_timeout": "300s",
+    "tcp_keepalives_idle": "10",
+    "tcp_keepalives_interval": "5",
+    "tcp_keepalives_count": "3",
+}
+
+
+async def connect(dsn: str, *, name: str = "penstock") -> asyncpg.Connection[Any]:
+    """Open one connection; a server that is away raises `DatabaseUnavailable`."""
+    try:
+        return await asyncpg.connect(
+            dsn, timeout=CONNECT_TIMEOUT, server_settings={**SESSION, "application_name": name}
+        )
+    except Exception as error:
+        raise unavailable(error, dsn) from None
+
+
+async def create_pool(
+    dsn: str,
+    *,
+    size: int,
+    name: str = "penstock",
+    prepared: bool = True,
+    init: Callable[[asyncpg.Connection[Any]], Awaitable[None]] | None = None,
+) -> asyncpg.Pool[Any]:
+    """Open a pool of up to *size* connections.
+
+    Nothing in Penstock leaves session state behind, so a connection goes back
+    without the driver's reset, which would cost one round trip for each use.
+    *prepared* is off behind a transaction pooler.
+    """
+    try:
+        pool = await asyncpg.create_pool(
+            dsn,
+            min_size=1,
+            max_size=size,
+            timeout=CONNECT_TIMEOUT,
+            statement_cache_size=200 if prepared else 0,
+            server_settings={**SESSION, "application_name": name},
+            reset=_leave_as_it_is,
+            init=init,
+        )
+    except Exception as error:
+        raise unavailable(error, dsn) from None
+    return pool
+
+
+async def refuse_unsafe_login(connection: asyncpg.Connection[Any]) -> None:
+    """Refuse a login that row-level security and grants do not bind."""
+    role = await connection.fetchrow(
+        "select rolname::text as name, rolsuper, rolbypassrls from pg_roles where rolname = session_user"
+    )
+    if role is not None and (role["rolsuper"] or role["rolbypassrls"]):
+        what = "a superuser" if role["rolsuper"] else "exempt from row-level security (BYPASSRLS)"
+        raise UnsafeLogin(
+            f"the login {role['name']!r} is {what}, so no rule of the database binds it; log in as "
+            "penstock_worker (`penstock roles create` makes it), or pass --insecure to accept the risk"
+        )
+
+
+def unavailable(error: BaseException, dsn: str) -> DatabaseUnavailable:
+    """Say what was tried and what to do, never the password."""
+    where = masked(dsn)
+    if isinstance(error, asyncpg.InvalidPasswordError | asyncpg.InvalidAuthorizationSpecificationError):
+        return DatabaseUnavailable(f"{where} refuses the login; check user and password in PENSTOCK_DSN")
+    if isinstance(error, asyncpg.InvalidCatalogNameError):
+        return DatabaseUnavailable(f"{where}: there is no such database; create it, then run `penstock migrate up`")
+    if isinstance(error, ValueError | asyncpg.InterfaceError):
+        return DatabaseUnavailable(
+            f"{where} is not a usable DSN; write PENSTOCK_DSN as postgresql://user:password@host:5432/database"
+        )
+    return DatabaseUnavailable(
+        f"{where} does not answer ({type(error).__name__}); is the server up? `penstock db status` shows the embedded one"
+    )
+
+
+def masked(dsn: str) -> str:
+    """The DSN without its password."""
+    try:
+        parts = urlsplit(dsn)
+        if parts.password is None:
+            return urlunsplit(parts._replace(query=""))
+        host = parts.netloc.rpartition("@")[2]
+        return urlunsplit(parts._replace(netloc=f"{parts.username}:***@{host}", query=""))
+    except ValueError:
+        return "the DSN"
+
+
+async def _leave_as_it_is(connection: asyncpg.Connection[Any]) -> None:
+    """Nothing to reset."""
