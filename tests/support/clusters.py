@@ -29,6 +29,8 @@ from penstock.embedded import Binaries, EmbeddedServer, installed, packaged
 DIRECTORY_VARIABLE = "PENSTOCK_TEST_DIRECTORY"
 PREFIX = "penstock-test-"
 TEMPLATE = "penstock_template"
+MEMORY: Final = Path("/dev/shm")  # noqa: S108 - every directory below it is made by mkdtemp
+ENOUGH = 4 * 1024**3
 ROLES: Final = (
     "penstock_orchestrator",
     "penstock_worker",
@@ -146,7 +148,15 @@ def sweep_abandoned() -> None:
 
 
 def _temporary() -> Path:
-    """Return a directory every account can reach; pytest's own is closed to others."""
+    """Return a place for data directories: in memory where there is room, else on disk.
+
+    A clone takes 14 ms in memory and up to 300 ms on a slow disk. pytest's own
+    directory is closed to the account that runs root's server.
+    """
+    if MEMORY.is_dir() and os.access(MEMORY, os.W_OK):
+        found = os.statvfs(MEMORY)
+        if found.f_bavail * found.f_frsize > ENOUGH and not found.f_flag & os.ST_NOEXEC:
+            return MEMORY
     return Path(tempfile.gettempdir())
 
 
