@@ -1,0 +1,23 @@
+"""Text that PostgreSQL stores and a terminal shows without harm (rule 10 of the faults)."""
+
+from __future__ import annotations
+
+from typing import Final
+
+_KEPT: Final = "\t\n"
+_ESCAPES: Final = {code: f"\\x{code:02x}" for code in (*range(0x20), *range(0x7F, 0xA0)) if chr(code) not in _KEPT}
+_ELLIPSIS: Final = "…"
+
+
+def clean_text(text: str, limit: int) -> str:
+    """*text* with NULs, other control characters and lone surrogates escaped, cut to *limit* characters.
+
+    For what must reach the database whatever it holds: a result, an error
+    message. A refusal there would leave a job that can never end.
+    """
+    if limit < 1:
+        raise ValueError(f"a text is cut to at least 1 character, not {limit}")
+    short = text[: limit + 1]
+    if not (short.isascii() and short.isprintable()):
+        short = short.encode("utf-8", "backslashreplace").decode("utf-8").translate(_ESCAPES)
+    return short if len(short) <= limit else short[: limit - 1] + _ELLIPSIS
