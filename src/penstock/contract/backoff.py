@@ -35,7 +35,7 @@ class Schedule:
     kind: ClassVar[str] = "schedule"
 
     def __post_init__(self) -> None:
-        if isinstance(self.delays, str) or not 1 <= len(self.delays) <= MAX_ENTRIES:
+        if not 1 <= len(self.delays) <= MAX_ENTRIES:
             raise SettingsInvalid(f"a backoff schedule has 1 to {MAX_ENTRIES} delays in seconds, such as [900, 7200]")
         delays = tuple(_seconds(f"delay {k} of the schedule", delay) for k, delay in enumerate(self.delays, start=1))
         object.__setattr__(self, "delays", delays)

@@ -114,7 +114,7 @@ def _members(error: BaseException) -> Iterator[BaseException]:
         yield waiting.pop()
 
 
-def _judge(error: BaseException, idempotent: bool, unknown_retryable: bool, now: datetime | None) -> Failure:  # noqa: FBT001 - passed on
+def _judge(error: BaseException, idempotent: bool, unknown_retryable: bool, now: datetime | None) -> Failure:
     source, finding = _find(error)
     if finding is None:
         return Failure(FailureClass.RUNTIME_BUG, unknown_retryable, recognised=False)
@@ -219,5 +219,4 @@ def _by_name(error: BaseException) -> _Finding | None:
 
 
 def _package(cls: type) -> str:
-    module = cls.__module__
-    return module.partition(".")[0] if isinstance(module, str) else ""
+    return str(cls.__module__).partition(".")[0]

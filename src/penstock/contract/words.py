@@ -10,6 +10,7 @@ from enum import StrEnum
 from typing import TYPE_CHECKING, Final
 
 from penstock.contract.statuses import Status
+from penstock.contract.verdicts import Reason
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -21,14 +22,6 @@ class Vocabulary(StrEnum):
     CANONICAL = "canonical"  # the queue contract's six
     REVIEW = "review"
     DISPATCH = "dispatch"  # the job dispatch design
-
-
-class EndReason(StrEnum):
-    """Why a job failed for good: `dead_letters.reason` (C-02)."""
-
-    NON_RETRYABLE = "non_retryable"
-    BUDGET_EXHAUSTED = "budget_exhausted"
-    INTEGRITY = "integrity"
 
 
 _MEANINGS: Final[Mapping[str, Status]] = {
@@ -74,7 +67,7 @@ def canonical(word: str) -> Status:
 
 
 def edge_word(
-    vocabulary: Vocabulary | str, status: Status, attempt_count: int = 0, reason: EndReason | str | None = None
+    vocabulary: Vocabulary | str, status: Status, attempt_count: int = 0, reason: Reason | str | None = None
 ) -> str:
     """The word that *vocabulary* has for a job in *status*.
 
@@ -88,14 +81,14 @@ def edge_word(
         case Vocabulary.REVIEW:
             return "retryable_failed" if status is Status.QUEUED and attempt_count > 0 else _REVIEW[status]
         case Vocabulary.DISPATCH:
-            dead = status is Status.FAILED and reason == EndReason.BUDGET_EXHAUSTED
+            dead = status is Status.FAILED and reason == Reason.BUDGET_EXHAUSTED
             return "DEAD" if dead else _DISPATCH[status]
 
 
-def outcome_label(status: Status, reason: EndReason | str | None = None) -> str | None:
+def outcome_label(status: Status, reason: Reason | str | None = None) -> str | None:
     """The `status` label of `job_completed_total`: success, failed or dead; None while not counted (D-63)."""
     if status is Status.COMPLETED:
         return "success"
     if status is not Status.FAILED:
         return None
-    return "dead" if reason == EndReason.BUDGET_EXHAUSTED else "failed"
+    return "dead" if reason == Reason.BUDGET_EXHAUSTED else "failed"
