@@ -1,11 +1,6 @@
 """The ground every other test stands on."""
 
-from collections.abc import Callable
-
 import asyncpg
-import pytest
-
-from tests.support.clusters import ROLES, Database
 
 
 async def test_each_test_has_a_database_of_its_own(dsn: str) -> None:

@@ -8,16 +8,13 @@ the directory unlocked and clears it away.
 
 import asyncio
 import fcntl
-import inspect
 import os
 import shutil
 import tempfile
-import threading
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
-from importlib import import_module
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, Final
 from uuid import uuid4
@@ -25,18 +22,13 @@ from uuid import uuid4
 import psycopg
 
 from penstock.embedded import Binaries, EmbeddedServer, installed, packaged
+from penstock.store import migrate, roles
 
 DIRECTORY_VARIABLE = "PENSTOCK_TEST_DIRECTORY"
 PREFIX = "penstock-test-"
 TEMPLATE = "penstock_template"
 MEMORY: Final = Path("/dev/shm")  # noqa: S108 - every directory below it is made by mkdtemp
 ENOUGH = 4 * 1024**3
-ROLES: Final = (
-    "penstock_orchestrator",
-    "penstock_worker",
-    "penstock_frontend",
-    "penstock_operator",
-)
 UNSAFE_BUT_FAST: Final = {
     "fsync": "off",
     "synchronous_commit": "off",
@@ -88,13 +80,13 @@ def remove_server(server: EmbeddedServer) -> None:
 
 
 def migrate_template(dsn: str) -> None:
-    """Bring the template to the newest schema; without migrations it stays empty."""
-    _call_if_present("penstock.store.migrate", "upgrade", dsn)
+    """Bring the database at *dsn* to the newest schema."""
+    _outside_any_loop(lambda: migrate.upgrade(dsn))
 
 
 def create_roles(superuser_dsn: str) -> None:
-    """Make the four roles, once per server; without that module there are none."""
-    _call_if_present("penstock.store.roles", "create_roles", superuser_dsn)
+    """Make the four roles, once per server."""
+    _outside_any_loop(lambda: asyncio.run(roles.create_roles(superuser_dsn)))
 
 
 def prepare(server: EmbeddedServer) -> None:
@@ -112,9 +104,7 @@ def prepare(server: EmbeddedServer) -> None:
 def clone(server: EmbeddedServer, admin: psycopg.Connection[Any]) -> Database:
     """Make a fresh database from the template."""
     name = f"test_{uuid4().hex}"
-    admin.execute(
-        f"create database {name} template {TEMPLATE} owner penstock strategy file_copy"
-    )
+    admin.execute(f"create database {name} template {TEMPLATE} owner penstock strategy file_copy")
     return Database(name, server)
 
 
@@ -167,30 +157,10 @@ def _make_template(server: EmbeddedServer) -> None:
         admin.execute(f"alter database {TEMPLATE} allow_connections false")
 
 
-def _call_if_present(module: str, name: str, dsn: str) -> None:
-    package = module.rpartition(".")[0]
-    if find_spec(package) is None or find_spec(module) is None:
-        return
-    _finish(getattr(import_module(module), name), dsn)
-
-
-def _finish(function: Callable[[str], Awaitable[object] | object], dsn: str) -> None:
-    """Call *function* to its end, sync or async, outside any event loop of the test."""
-    failure: list[BaseException] = []
-
-    def call() -> None:
-        try:
-            result = function(dsn)
-            if inspect.iscoroutine(result):
-                asyncio.run(result)
-        except BaseException as error:  # noqa: BLE001 - raised again in the caller's thread
-            failure.append(error)
-
-    thread = threading.Thread(target=call)
-    thread.start()
-    thread.join()
-    if failure:
-        raise failure[0]
+def _outside_any_loop(call: Callable[[], object]) -> None:
+    """Run *call* in a thread of its own: it starts an event loop, and the test may have one."""
+    with ThreadPoolExecutor(max_workers=1) as pool:
+        pool.submit(call).result()
 
 
 @contextmanager

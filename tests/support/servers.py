@@ -4,9 +4,9 @@ import os
 import signal
 import time
 from dataclasses import dataclass
+from pathlib import Path
 
-from penstock.embedded import EmbeddedServer
-from penstock.embedded import processes
+from penstock.embedded import EmbeddedServer, processes
 from tests.support import clusters
 
 
@@ -88,7 +88,7 @@ def wait_for_death(pid: int, *, patience: float = 10.0) -> None:
 def _runs(pid: int) -> bool:
     """Tell whether *pid* runs; a zombie waits for its parent and does not."""
     try:
-        with open(f"/proc/{pid}/stat") as file:
-            return file.read().rpartition(")")[2].split()[0] not in {"Z", "X"}
+        state = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
     except (FileNotFoundError, ProcessLookupError):
         return False
+    return state not in {"Z", "X"}

@@ -52,9 +52,7 @@ def create(data: Path, binaries: Binaries, account: Account, *, durable: bool) -
     wait = () if durable else ("--no-sync",)
     binaries.run(account, "initdb", "-D", str(growing), "-U", SUPERUSER, *_locale(binaries), *wait)
     _include_own_settings(growing)
-    binaries.run(
-        account, "postgres", "--single", "-D", str(growing), "template1", stdin=_first_statements()
-    )
+    binaries.run(account, "postgres", "--single", "-D", str(growing), "template1", stdin=_first_statements())
     growing.rename(data)
 
 
@@ -70,9 +68,7 @@ def check_version(data: Path, binaries: Binaries) -> None:
         raise EmbeddedServerError(msg)
 
 
-def configure(
-    data: Path, socket: Path, binaries: Binaries, account: Account, extra: Mapping[str, str]
-) -> None:
+def configure(data: Path, socket: Path, binaries: Binaries, account: Account, extra: Mapping[str, str]) -> None:
     """Write the settings and the door: a private socket, and who may come through it."""
     settings = {**SETTINGS, "unix_socket_directories": str(socket), **extra}
     _write(data / "penstock.conf", (f"{k} = '{v}'" for k, v in settings.items()), account)
@@ -112,7 +108,6 @@ def _first_statements() -> str:
     return (
         f"create role {ROLE} login nosuperuser nocreatedb nocreaterole noreplication nobypassrls;\n"
         f"create database {DATABASE} owner {ROLE};\n"
-        f"revoke all on database {DATABASE} from public;\n"
     )
 
 

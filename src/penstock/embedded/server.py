@@ -160,9 +160,7 @@ class EmbeddedServer:
         cluster.check_version(self.home.data, self._programs)
         processes.evict_orphans(self.home.data)
         processes.forget_stranger(self.home.data)
-        cluster.configure(
-            self.home.data, self.home.socket, self._programs, self.account, self.settings
-        )
+        cluster.configure(self.home.data, self.home.socket, self._programs, self.account, self.settings)
 
     def _launch(self) -> None:
         if self.home.log.stat().st_size > LOG_BYTES:
@@ -194,9 +192,7 @@ class EmbeddedServer:
             self._pg_ctl("stop", "-m", "immediate", "-t", str(STOP_SECONDS))
 
     def _pg_ctl(self, verb: str, *options: str) -> None:
-        self._programs.run(
-            self.account, "pg_ctl", verb, "-w", "-s", "-D", str(self.home.data), *options
-        )
+        self._programs.run(self.account, "pg_ctl", verb, "-w", "-s", "-D", str(self.home.data), *options)
 
     @cached_property
     def _programs(self) -> Binaries:
