@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import re
 from typing import Final
 
 _KEPT: Final = "\t\n"
 _ESCAPES: Final = {code: f"\\x{code:02x}" for code in (*range(0x20), *range(0x7F, 0xA0)) if chr(code) not in _KEPT}
 _ELLIPSIS: Final = "…"
+_USERINFO: Final = re.compile(r"(://[^/?#\s:@]*:)[^/?#\s]*@")  # up to the last @ before the path
+_PASSWORD_SETTING: Final = re.compile(
+    r"(\b(?:password|sslpassword|passfile)\s*=\s*)(?:'[^']*'|[^\s&']+)", re.IGNORECASE
+)
 
 
 def clean_text(text: str, limit: int) -> str:
@@ -21,3 +26,8 @@ def clean_text(text: str, limit: int) -> str:
     if not (short.isascii() and short.isprintable()):
         short = short.encode("utf-8", "backslashreplace").decode("utf-8").translate(_ESCAPES)
     return short if len(short) <= limit else short[: limit - 1] + _ELLIPSIS
+
+
+def mask_dsn(dsn: str) -> str:
+    """*dsn* for people to read: the password, wherever it stands, is replaced by stars."""
+    return _PASSWORD_SETTING.sub(r"\1***", _USERINFO.sub(r"\1***@", dsn))

@@ -1,0 +1,281 @@
+"""Every setting, read once from the environment and checked before anything starts.
+
+A variable is the field's name in capitals behind `PENSTOCK_`: `poll_seconds`
+is `PENSTOCK_POLL_SECONDS`. An empty variable counts as unset. Use
+`load_settings`, whose errors name the variable, the rule and the next step and
+never repeat a DSN.
+"""
+
+from __future__ import annotations
+
+import re
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated, Any, Final, Literal, Self
+from urllib.parse import urlsplit
+
+from pydantic import BeforeValidator, Field, ValidationError, field_validator, model_validator
+from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
+
+from penstock.contract.errors import SettingsInvalid
+from penstock.contract.payloads import MAX_BYTES, MAX_DEPTH
+from penstock.contract.profiles import PROFILES, Profile, profile
+from penstock.contract.texts import mask_dsn
+
+PREFIX: Final = "PENSTOCK_"
+MAX_WORKER_NAME: Final = 100  # `claimed_by` holds no more (D-26)
+FROZEN_LISTENER: Final = 15.0  # seconds within which a dead listener must be noticed (C-29)
+HEARTBEATS_PER_LEASE: Final = 3
+_SECRET: Final = frozenset({"dsn", "listen_dsn"})
+_HARMLESS: Final = re.compile(r"[-+0-9.,eE]{1,20}|[a-z_]{1,16}", re.ASCII)
+
+
+class Notify(StrEnum):
+    """When an enqueue pokes the workers (C-27)."""
+
+    AFTER_COMMIT = "after_commit"
+    IN_TRANSACTION = "in_transaction"
+    OFF = "off"
+
+
+def _as_notify(value: object) -> object:
+    """The plain switch of a rollout is understood too: on is `after_commit`, off is `off` (D-71)."""
+    word = str(value).strip().lower()
+    if word in ("on", "true", "1", "yes"):
+        return Notify.AFTER_COMMIT
+    return Notify.OFF if word in ("off", "false", "0", "no") else word
+
+
+def _as_delays(value: object) -> object:
+    """`900,7200` and `[900, 7200]` are the same list."""
+    if isinstance(value, str):
+        return [part for part in value.strip().removeprefix("[").removesuffix("]").split(",") if part.strip()]
+    return value
+
+
+Cap = Annotated[int, Field(ge=1, le=100_000)]
+Seconds = Annotated[float, Field(gt=0, le=86_400, allow_inf_nan=False)]
+Days = Annotated[int, Field(ge=1, le=36_500)]
+Milliseconds = Annotated[float, Field(ge=0, le=10_000, allow_inf_nan=False)]
+
+
+class Settings(BaseSettings):
+    """One frozen set of settings; the description of a field says what it is for."""
+
+    model_config = SettingsConfigDict(
+        env_prefix=PREFIX, frozen=True, extra="forbid", env_ignore_empty=True, hide_input_in_errors=True
+    )
+
+    # The database
+    dsn: str | None = Field(None, repr=False, description="where the database is; unset: the embedded server")
+    listen_dsn: str | None = Field(None, repr=False, description="a way past any pooler, for LISTEN; unset: the dsn")
+    home: Path | None = Field(None, description="directory of the embedded server; unset: one of this user")
+    pool_min: int = Field(1, ge=0, le=1000, description="connections an idle process keeps warm")
+    pool_max: int = Field(10, ge=2, le=1000, description="per process; heartbeat and listener have their own beside it")
+    connect_timeout_seconds: Seconds = Field(10.0, description="a server that does not answer by then is away")
+    reconnect_initial_seconds: Seconds = Field(1.0, description="first delay before connecting again; it doubles")
+    reconnect_max_seconds: Seconds = Field(30.0, description="longest delay before connecting again")
+
+    # Dispatch
+    notify: Annotated[Notify, BeforeValidator(_as_notify)] = Field(
+        Notify.AFTER_COMMIT, description="when an enqueue pokes the workers; in the transaction it slows every commit"
+    )
+    poke_ms: Milliseconds = Field(5.0, description="at most one poke per channel and process in this time")
+    poll_seconds: float = Field(
+        30.0, ge=0.05, le=3600, allow_inf_nan=False, description="pause between fallback polls; 2 while NOTIFY is new"
+    )
+    listen_probe_seconds: Seconds = Field(8.0, description="a listener silent for this long is asked whether it lives")
+    listen_timeout_seconds: Seconds = Field(5.0, description="how long it may take to answer")
+    drain_plain: Cap = Field(1000, description="jobs per drain of a plain type")
+    drain_contract: Cap = Field(10, description="jobs per drain of a contract type")
+    drain_startup: Cap = Field(100, description="jobs in a contract type's first drain")
+
+    # The worker
+    worker_name: str | None = Field(None, description="as shown in claims and metrics; unset: host, process and slot")
+    concurrency: int = Field(100, ge=1, le=10_000, description="handlers at once in each process")
+    processes: int = Field(1, ge=1, le=256, description="worker processes; more than one for CPU-heavy handlers")
+    lease_seconds: float = Field(
+        300.0,
+        ge=1,
+        le=86_400,
+        allow_inf_nan=False,
+        description="lease of a type that sets none",
+    )
+    heartbeat_seconds: Seconds | None = Field(None, description="pause between renewals; unset: a third of the lease")
+    grace_seconds: float = Field(
+        30.0, ge=0, le=3600, allow_inf_nan=False, description="from SIGTERM until handlers are cancelled"
+    )
+    flush_ms: Milliseconds = Field(5.0, description="a finished job waits at most this long to be recorded")
+    flush_jobs: Cap = Field(500, description="or until so many are finished")
+    rss_limit_mb: Annotated[int, Field(ge=64, le=1_048_576)] | None = Field(
+        None, description="memory above which a process drains and is replaced; unset: no limit"
+    )
+    insecure: bool = Field(default=False, description="run as superuser or BYPASSRLS all the same")
+
+    # Payloads
+    payload_max_bytes: int = Field(
+        MAX_BYTES, ge=1024, le=67_108_864, description="largest payload; small rows keep claims fast"
+    )
+    payload_max_depth: int = Field(
+        MAX_DEPTH, ge=1, le=500, description="deepest nesting of a payload; parsers break near 1,000"
+    )
+
+    # What is told
+    log_level: Literal["debug", "info", "warning", "error"] = Field("info", description="the least that is logged")
+    log_format: Literal["auto", "json", "text"] = Field("auto", description="auto: text on a terminal, else JSON lines")
+    metrics_host: str = Field("127.0.0.1", description="address of /metrics")
+    metrics_port: Annotated[int, Field(ge=1, le=65_535)] | None = Field(
+        None, description="port of /metrics; unset: not served"
+    )
+
+    # What is kept (C-67)
+    keep_jobs_days: Days = Field(90, description="finished jobs of a contract type; open dead letters are never pruned")
+    keep_audit_days: Days = Field(365, description="audit rows; at least as long as the jobs")
+    keep_runs_days: Days = Field(90, description="records of runs and attempts")
+    keep_alerts_days: Days = Field(90, description="alerts that were acknowledged")
+
+    # The profile of scheduled types, and what overrides it (Q-94)
+    profile: str = Field("base", description="base, dev, stage or prod")
+    max_jobs_per_run: int | None = Field(None, description="jobs per run; unset: the profile's")
+    max_runtime_seconds: int | None = Field(None, description="a run takes no new work after it; unset: the profile's")
+    claim_timeout_seconds: int | None = Field(None, description="lease of scheduled types; unset: the profile's")
+    retry_backoff_seconds: Annotated[tuple[float, ...] | None, NoDecode, BeforeValidator(_as_delays)] = Field(
+        None, description="delays after failed attempts, such as 900,7200; unset: the profile's"
+    )
+    submitter_minutes: int | None = Field(None, description="cadence of the batch submitter; unset: the profile's")
+    collector_minutes: int | None = Field(None, description="cadence of the batch collector; unset: the profile's")
+    worker_minutes: int | None = Field(None, description="cadence of scheduled workers; unset: the profile's")
+    collector_max_items: int | None = Field(None, description="items per collector run; unset: twice what is submitted")
+    overflow_backoff_seconds: int | None = Field(None, description="wait of a job that did not fit; unset: 60")
+    arrival_rate: int | None = Field(None, description="jobs per hour that the profile must drain; unset: not checked")
+
+    @field_validator("dsn", "listen_dsn")
+    @classmethod
+    def _is_a_url(cls, value: str | None) -> str | None:
+        if value is not None and not _is_postgres_url(value):
+            raise ValueError("is no URL such as postgresql://user:password@host:5432/database")
+        return value
+
+    @field_validator("log_level", mode="before")
+    @classmethod
+    def _level_in_small_letters(cls, value: object) -> object:
+        return value.lower() if isinstance(value, str) else value
+
+    @field_validator("profile")
+    @classmethod
+    def _is_a_profile(cls, value: str) -> str:
+        if value not in PROFILES:
+            raise ValueError(f"must be one of {', '.join(PROFILES)}")
+        return value
+
+    @field_validator("worker_name")
+    @classmethod
+    def _is_a_name(cls, value: str | None) -> str | None:
+        if value is not None and not (value.isprintable() and 1 <= len(value) <= MAX_WORKER_NAME):
+            raise ValueError(f"must have 1 to {MAX_WORKER_NAME} printable characters")
+        return value
+
+    @model_validator(mode="after")
+    def _values_fit_each_other(self) -> Self:
+        for holds, names, rule in self._rules():
+            if not holds:
+                raise SettingsInvalid(f"{' and '.join(PREFIX + name.upper() for name in names)}: {rule}")
+        try:
+            self.active_profile()
+        except SettingsInvalid as error:
+            raise SettingsInvalid(f"PENSTOCK_PROFILE={self.profile} with the overrides given: {error}") from None
+        return self
+
+    def _rules(self) -> tuple[tuple[bool, tuple[str, ...], str], ...]:
+        heartbeat = self.heartbeat_seconds
+        return (
+            (
+                heartbeat is None or heartbeat * HEARTBEATS_PER_LEASE <= self.lease_seconds,
+                ("heartbeat_seconds", "lease_seconds"),
+                f"the heartbeat is at most a third of the lease; lower it to {self.lease_seconds / 3:g} or unset it",
+            ),
+            (
+                self.listen_probe_seconds + self.listen_timeout_seconds <= FROZEN_LISTENER,
+                ("listen_probe_seconds", "listen_timeout_seconds"),
+                f"together at most {FROZEN_LISTENER:g} s, within which a frozen listener must be noticed; lower one",
+            ),
+            (
+                self.reconnect_initial_seconds <= self.reconnect_max_seconds,
+                ("reconnect_initial_seconds", "reconnect_max_seconds"),
+                "the first delay must not be above the longest; swap or lower it",
+            ),
+            (
+                self.pool_min <= self.pool_max,
+                ("pool_min", "pool_max"),
+                f"the pool cannot keep {self.pool_min} connections with a maximum of {self.pool_max}",
+            ),
+            (
+                self.keep_audit_days >= self.keep_jobs_days,
+                ("keep_audit_days", "keep_jobs_days"),
+                f"the audit must be kept at least as long as the jobs, {self.keep_jobs_days} days",
+            ),
+        )
+
+    def active_profile(self) -> Profile:
+        """The chosen profile with the overrides of this environment, checked as a whole."""
+        names = (
+            "max_jobs_per_run", "max_runtime_seconds", "claim_timeout_seconds", "retry_backoff_seconds",
+            "submitter_minutes", "collector_minutes", "worker_minutes", "collector_max_items",
+            "overflow_backoff_seconds",
+        )  # fmt: skip
+        overrides = {name: getattr(self, name) for name in names}
+        return profile(self.profile, arrivals_per_hour=self.arrival_rate, **overrides)
+
+    @property
+    def listener_dsn(self) -> str | None:
+        """Where LISTEN connects: a direct way to the server (C-29)."""
+        return self.listen_dsn or self.dsn
+
+    @property
+    def shown_dsn(self) -> str:
+        """The DSN for people to read, without its password."""
+        return "the embedded server" if self.dsn is None else mask_dsn(self.dsn)
+
+
+def load_settings(**overrides: Any) -> Settings:
+    """Read the environment; *overrides* go before it, None leaves a setting alone.
+
+    What does not fit is refused with the variable, the rule and the next step.
+    The refusal is raised outside the `except`, because pydantic's own error
+    still holds the input.
+    """
+    settings, problems = _read({name: value for name, value in overrides.items() if value is not None})
+    if settings is None:
+        raise SettingsInvalid("; ".join(problems))
+    return settings
+
+
+def _read(given: dict[str, Any]) -> tuple[Settings | None, list[str]]:
+    try:
+        return Settings(**given), []
+    except ValidationError as error:
+        return None, [_explain(found) for found in error.errors(include_url=False, include_context=False)]
+    except SettingsInvalid as error:
+        return None, [str(error)]
+
+
+def _explain(found: Any) -> str:
+    """One of pydantic's findings in our words; a value is repeated only where it can be no secret."""
+    name = str(found["loc"][0]) if found["loc"] else ""
+    field = Settings.model_fields.get(name)
+    if field is None:
+        return f"there is no setting {name[:40]!r}; see the settings reference for their names"
+    rule = str(found["msg"]).removeprefix("Value error, ").replace("Input should be", "must be")
+    value = str(found["input"])
+    shown = f", not {value}" if name not in _SECRET and _HARMLESS.fullmatch(value) else ""
+    default = "" if field.default is None else f" for the default {field.default}"
+    return f"{PREFIX}{name.upper()} {rule}{shown}; mend it, or unset it{default}"
+
+
+def _is_postgres_url(value: str) -> bool:
+    try:
+        parts = urlsplit(value)
+        _ = parts.port
+    except ValueError:
+        return False
+    return parts.scheme in ("postgresql", "postgres") and value.startswith(f"{parts.scheme}://") and value.isprintable()
