@@ -62,8 +62,6 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 def _check(test: str, clauses: list[object]) -> None:
     wrong = [c for c in clauses if not (isinstance(c, str) and CLAUSE.fullmatch(c))]
     if wrong:
-        msg = f"{test}: {wrong[0]!r} is no clause; write it as in contract.md, such as Q-62"
-        raise pytest.UsageError(msg)
+        raise pytest.UsageError(f"{test}: {wrong[0]!r} is no clause; write it as in contract.md, such as Q-62")
     if len(clauses) > MOST_CLAUSES:
-        msg = f"{test}: names {len(clauses)} clauses, at most {MOST_CLAUSES}; split the test"
-        raise pytest.UsageError(msg)
+        raise pytest.UsageError(f"{test}: names {len(clauses)} clauses, at most {MOST_CLAUSES}; split the test")

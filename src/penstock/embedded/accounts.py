@@ -82,11 +82,10 @@ def _by_uid(uid: int) -> pwd.struct_passwd:
     try:
         return pwd.getpwuid(uid)
     except KeyError:
-        msg = (
+        raise EmbeddedServerError(
             f"user id {uid} has no name on this machine, and PostgreSQL asks for one. "
             "Add it to /etc/passwd, or set PENSTOCK_DSN to use another server."
-        )
-        raise EmbeddedServerError(msg) from None
+        ) from None
 
 
 def _unprivileged() -> pwd.struct_passwd:
@@ -95,9 +94,8 @@ def _unprivileged() -> pwd.struct_passwd:
             return pwd.getpwnam(name)
         except KeyError:
             continue
-    msg = (
+    raise EmbeddedServerError(
         "PostgreSQL does not run as root, and none of the accounts "
         f"{', '.join(CANDIDATES)} exists. Create one (useradd --system penstock), "
         "run as a plain user, or set PENSTOCK_DSN."
     )
-    raise EmbeddedServerError(msg)

@@ -64,8 +64,7 @@ class Binaries:
             **account.subprocess_options,
         )
         if done.returncode != 0:
-            msg = f"{tool} ended with exit code {done.returncode}:\n{tail(done.stdout)}"
-            raise EmbeddedServerError(msg)
+            raise EmbeddedServerError(f"{tool} ended with exit code {done.returncode}:\n{tail(done.stdout)}")
         return done.stdout
 
     def within_reach(self, account: Account, staging: Path) -> "Binaries":
@@ -87,11 +86,10 @@ def packaged() -> Binaries:
     """Return the PostgreSQL 18 that came as a Python package."""
     found = importlib.util.find_spec(PACKAGE)
     if found is None or found.origin is None:
-        msg = (
+        raise EmbeddedServerError(
             "no PENSTOCK_DSN is set and the embedded server is not installed. "
             "Install it (pip install 'penstock[embedded]') or set PENSTOCK_DSN."
         )
-        raise EmbeddedServerError(msg)
     return Binaries(Path(found.origin).parent / f"pginstall{MAJOR}" / "bin")
 
 
@@ -103,12 +101,11 @@ def installed(major: int) -> Binaries:
             binaries = Binaries(directory.resolve())
             if binaries.major == major:
                 return binaries
-    msg = (
+    raise EmbeddedServerError(
         f"no PostgreSQL {major} server programs in {', '.join(places)} or on PATH. "
         f"Install them (Debian, Ubuntu: apt install postgresql-{major}; "
         f"Fedora, RHEL: dnf install postgresql{major}-server)."
     )
-    raise EmbeddedServerError(msg)
 
 
 def tail(text: str, lines: int = 5) -> str:

@@ -60,12 +60,11 @@ def check_version(data: Path, binaries: Binaries) -> None:
     """Refuse a data directory that another major version wrote."""
     written_by = (data / "PG_VERSION").read_text().strip()
     if written_by != str(binaries.major):
-        msg = (
+        raise EmbeddedServerError(
             f"{data} was written by PostgreSQL {written_by}, the installed server is "
             f"{binaries.major}. Dump it with the old version and restore it into a new "
             "PENSTOCK_HOME, or run pg_upgrade."
         )
-        raise EmbeddedServerError(msg)
 
 
 def configure(data: Path, socket: Path, binaries: Binaries, account: Account, extra: Mapping[str, str]) -> None:

@@ -23,6 +23,7 @@ from penstock.embedded.errors import EmbeddedServerError
 SOCKET_NAME = ".s.PGSQL.5432"
 SOCKET_PATH_BYTES = 107  # what the kernel accepts, without the closing NUL
 PLAIN_PATH = re.compile(r"[\w/.+-]+", re.ASCII)  # needs no quoting in a DSN or in postgresql.conf
+AWKWARD = re.compile(r"[\"'$`\\\n]")  # pg_ctl passes its paths through a shell
 LOCK_PATIENCE = 180.0
 
 _sequence = itertools.count(1)
@@ -68,15 +69,19 @@ class Home:
     def create(self, account: Account) -> None:
         """Make the home, closed to everyone but its owner and the server's account."""
         self._make(self.path)
+        if AWKWARD.search(str(self.path)):
+            raise EmbeddedServerError(
+                f"PostgreSQL's tools cannot handle the quotes or dollar signs in {self.path}. "
+                "Set PENSTOCK_HOME to a plainer path."
+            )
         if account.switch and self.path.stat().st_uid == 0:
             self.path.chmod(0o711)
         if not account.reaches(self.path):
-            msg = (
+            raise EmbeddedServerError(
                 f"the server runs as {account.name!r} when you are root, and that account "
                 f"cannot enter {self.path}. Set PENSTOCK_HOME to a directory it can reach, "
                 "such as /var/lib/penstock."
             )
-            raise EmbeddedServerError(msg)
         self.holders.mkdir(mode=0o700, exist_ok=True)
         self.staging.mkdir(mode=0o755, exist_ok=True)
         self.log.touch(mode=0o600)
@@ -115,12 +120,11 @@ class Home:
         try:
             path.mkdir(mode=0o700, parents=True, exist_ok=True)
         except OSError as error:
-            msg = (
+            raise EmbeddedServerError(
                 f"cannot create {path} for the embedded server ({error.strerror}). "
                 "Set PENSTOCK_HOME to a directory you can write, or PENSTOCK_DSN to use "
                 "another server."
-            )
-            raise EmbeddedServerError(msg) from error
+            ) from error
 
     def _open_socket_directory(self, account: Account) -> None:
         run = self.path / "run"
@@ -162,19 +166,19 @@ def _short_directory() -> Path:
             continue  # closed to the account that runs root's server
         if base and os.access(base, os.W_OK) and _fits_a_socket(Path(base, "penstock-12345678")):
             return Path(tempfile.mkdtemp(prefix="penstock-", dir=base))
-    msg = "no directory with a path short enough for a socket; set PENSTOCK_HOME to a shorter path."
-    raise EmbeddedServerError(msg)
+    raise EmbeddedServerError(
+        "no directory with a path short enough for a socket; set PENSTOCK_HOME to a shorter path."
+    )
 
 
 def _lock_patiently(descriptor: int, home: Path) -> None:
     deadline = time.monotonic() + LOCK_PATIENCE
     while not _try_lock(descriptor):
         if time.monotonic() > deadline:
-            msg = (
+            raise EmbeddedServerError(
                 f"another process has been starting or stopping the server in {home} for "
                 f"{LOCK_PATIENCE:.0f} s. End it, then try again."
             )
-            raise EmbeddedServerError(msg)
         time.sleep(0.02)
 
 

@@ -89,11 +89,15 @@ class EmbeddedServer:
         last of them stops it.
         """
         with self.home.locked():
-            self.home.pin.unlink(missing_ok=True)
+            self.unpin()
             if not force and self.home.living_holders():
                 return False
             self._ensure_stopped()
             return True
+
+    def unpin(self) -> None:
+        """Forget an earlier `start(pin=True)`, also of a server that died since."""
+        self.home.pin.unlink(missing_ok=True)
 
     def hold(self) -> None:
         """Start the server if need be and keep it up until `release`, or until this process ends."""
@@ -180,8 +184,7 @@ class EmbeddedServer:
 
     def _did_not_start(self) -> EmbeddedServerError:
         last = tail(self.home.log.read_text(errors="replace"))
-        msg = f"the embedded server did not start. The end of {self.home.log}:\n{last}"
-        return EmbeddedServerError(msg)
+        return EmbeddedServerError(f"the embedded server did not start. The end of {self.home.log}:\n{last}")
 
     def _ensure_stopped(self) -> None:
         if processes.postmaster(self.home.data) is None:

@@ -1,0 +1,73 @@
+# `make` lists what can be done. Needed: make, Python 3.11 or newer, and a package registry.
+
+SHELL := /bin/bash
+.DEFAULT_GOAL := help
+
+PG ?=
+KILLS ?= 100
+SEED ?= 1
+ARGS ?=
+
+BIN := .venv/bin
+READY := .venv/.ready
+# uv from the machine when there is one that works, else one of our own
+UV := $(shell uv --version >/dev/null 2>&1 && echo uv || echo .uv/bin/uv)
+UV_FILE := $(filter .uv/bin/uv,$(UV))
+SYSTEM_PYTHON := $(shell for p in python3.13 python3.12 python3.11 python3; do \
+	$$p --version >/dev/null 2>&1 && echo $$p && break; done)
+export UV_PYTHON_DOWNLOADS = never
+
+.PHONY: help
+help: ## List the targets
+	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-9s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+.PHONY: demo
+demo: $(READY) ## Real work through the engine, a worker killed in the middle, nothing lost
+	@$(BIN)/penstock demo $(ARGS)
+
+.PHONY: test
+test: $(READY) ## Every test on the embedded PostgreSQL 18 (PG=15: on the installed 15; ARGS=: more for pytest)
+	@PG=$(PG) $(BIN)/pytest -n auto --dist worksteal --contract-report build/contract-report.json $(ARGS)
+
+.PHONY: lint
+lint: $(READY) ## Style, types and layers: ruff, mypy strict, import-linter
+	@$(BIN)/ruff check .
+	@$(BIN)/ruff format --check .
+	@$(BIN)/mypy
+	@mkdir -p build
+	@$(BIN)/lint-imports --no-cache >build/imports.log 2>&1 || { cat build/imports.log; exit 1; }
+	@tail -n 2 build/imports.log
+
+.PHONY: bench
+bench: $(READY) ## Penstock beside its peers, one table of ratios
+	@$(BIN)/python -m bench $(ARGS)
+
+.PHONY: chaos
+chaos: $(READY) ## Kill workers at named crash points and check the history (KILLS=100 SEED=1)
+	@$(BIN)/python -m tests.crash.chaos --kills $(KILLS) --seed $(SEED) $(ARGS)
+
+.PHONY: mutants
+mutants: $(READY) ## Remove one guard at a time; a test must fail for each
+	@$(BIN)/python -m tests.mutants $(ARGS)
+
+.PHONY: docs
+docs: $(READY) ## Generate the contract page and the reference
+	@$(BIN)/python scripts/docs.py $(ARGS)
+
+.PHONY: clean
+clean: ## Remove what make made: environment, caches, reports
+	@rm -rf .venv .uv build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
+	@find . -name __pycache__ -type d -prune -exec rm -rf {} +
+
+$(READY): pyproject.toml uv.lock | $(UV_FILE)
+	@echo "Installing the locked packages into .venv ..."
+	@$(UV) sync --locked --all-extras --quiet
+	@mkdir -p build
+	@touch $@
+
+.uv/bin/uv:
+	@test -n "$(SYSTEM_PYTHON)" || { echo "Python is missing: install Python 3.11 or newer."; exit 1; }
+	@echo "uv is missing; installing it into .uv ..."
+	@{ $(SYSTEM_PYTHON) -m venv .uv >/dev/null 2>&1 && .uv/bin/python -m pip install --quiet uv; } \
+		|| { rm -rf .uv && $(SYSTEM_PYTHON) -m pip install --quiet --target .uv uv; } \
+		|| { rm -rf .uv && echo "uv could not be installed. See https://docs.astral.sh/uv/ and run make again." && exit 1; }
