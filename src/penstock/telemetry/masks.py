@@ -27,7 +27,7 @@ _SENSITIVE: Final = re.compile(
     r"""
       (?P<uuid>(?<![\w-])[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}(?![\w-]))
     | (?P<key>-----BEGIN[ ][A-Z ]+-----.*?(?:-----END[ ][A-Z ]+-----|\Z))
-    | (?P<detail>\b(?:DETAIL|CONTEXT|QUERY|STATEMENT|PARAMETERS):[^\n]*)      # what a server quotes
+    | (?P<detail>\b(?:DETAIL|CONTEXT|QUERY|STATEMENT|PARAMETERS|invalid[ ](?:input|literal)[^\n:]{0,80}):[^\n]*)
     | (?P<values>=\s?\([^)]*\)?)                                              # Key (name)=(value)
     | (?P<url>[a-z][a-z0-9+.-]{1,30}://[^\s'"<>]+)
     | (?P<bearer>\b(?:Bearer|Basic|Token|Digest)\s+[^\s'",;]{6,})
