@@ -69,7 +69,7 @@ def private_server() -> PrivateServer:
     embedded = EmbeddedServer(
         clusters.new_home("penstock-private-"),
         clusters.binaries_under_test(),
-        clusters.UNSAFE_BUT_FAST,
+        clusters.SURVIVES_A_KILL,
     )
     embedded.start()
     clusters.create_roles(embedded.superuser_url())

@@ -103,9 +103,14 @@ def _include_own_settings(data: Path) -> None:
 
 
 def _first_statements() -> str:
-    """Return what the cluster is born with; applications never log in as superuser."""
+    """Return what the cluster is born with; applications never log in as superuser.
+
+    The role bears the name of Penstock's schema, which would make that schema
+    the home of every table an application creates; its search path says public.
+    """
     return (
         f"create role {ROLE} login nosuperuser nocreatedb nocreaterole noreplication nobypassrls;\n"
+        f"alter role {ROLE} set search_path to public;\n"
         f"create database {DATABASE} owner {ROLE};\n"
     )
 

@@ -61,19 +61,17 @@ def evict_orphans(data: Path, *, patience: float = 5.0) -> None:
         time.sleep(0.02)
 
 
-def forget_stranger(data: Path) -> None:
-    """Remove a pid file whose number now belongs to a process that is no server.
+def clear_traces(data: Path, socket: Path) -> None:
+    """Remove the pid file and the socket of a server that is gone.
 
-    PostgreSQL removes the file of a dead process by itself, but takes a living
-    stranger of the same account for a second server and refuses to start.
+    PostgreSQL clears up after a dead process by itself, but takes a zombie, or
+    a stranger who got the number since, for a living server and refuses to
+    start. The caller holds the home's lock and has evicted the orphans, so
+    nothing can own these files.
     """
-    lines = _pid_file(data)
-    if lines and not lives_in(abs(int(lines[0])) if _is_number(lines[0]) else 0, data):
-        (data / "postmaster.pid").unlink(missing_ok=True)
-
-
-def _is_number(text: str) -> bool:
-    return text.strip().lstrip("-").isdigit()
+    if not inhabitants(data):
+        for trace in (data / "postmaster.pid", *socket.glob(".s.PGSQL.*")):
+            trace.unlink(missing_ok=True)
 
 
 def _signal_all(data: Path, number: signal.Signals) -> None:

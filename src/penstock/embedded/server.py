@@ -163,7 +163,7 @@ class EmbeddedServer:
             cluster.create(self.home.data, self._programs, self.account, durable=durable)
         cluster.check_version(self.home.data, self._programs)
         processes.evict_orphans(self.home.data)
-        processes.forget_stranger(self.home.data)
+        processes.clear_traces(self.home.data, self.home.socket)
         cluster.configure(self.home.data, self.home.socket, self._programs, self.account, self.settings)
 
     def _launch(self) -> None:

@@ -1,0 +1,50 @@
+"""Homes for embedded servers: reachable by the server's account, removed afterwards."""
+
+import os
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from penstock.embedded import EmbeddedServer
+from tests.support import clusters
+
+Script = Callable[..., "subprocess.Popen[str]"]
+
+
+@pytest.fixture
+def home() -> Iterator[Path]:
+    """An empty home; whatever server ran there is gone after the test."""
+    path = clusters.new_home("penstock-home-")
+    yield path
+    clusters.remove_server(EmbeddedServer(path))
+
+
+@pytest.fixture
+def embedded(home: Path) -> EmbeddedServer:
+    """The packaged server in that home, not started."""
+    return EmbeddedServer(home, settings=clusters.SURVIVES_A_KILL)
+
+
+@pytest.fixture
+def python(home: Path) -> Iterator[Script]:
+    """Start another Python process on the same home; it talks over its standard streams."""
+    started: list[subprocess.Popen[str]] = []
+
+    def start(code: str, **variables: str) -> "subprocess.Popen[str]":
+        process = subprocess.Popen(
+            [sys.executable, "-c", code],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+            env={**os.environ, "PENSTOCK_HOME": str(home), **variables},
+        )
+        started.append(process)
+        return process
+
+    yield start
+    for process in started:
+        process.kill()
+        process.communicate()
