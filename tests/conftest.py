@@ -4,6 +4,7 @@
     dsn            its DSN as the owner, who is no superuser
     superuser_dsn  its DSN as superuser, for what only a superuser may do
     role_dsn       its DSN as one of the four roles: role_dsn("penstock_worker")
+    home           an empty PENSTOCK_HOME for an embedded server, cleared afterwards
     server         a private server to stop, kill and restart (slower)
 
 PG=15 runs everything on the installed PostgreSQL 15.
@@ -11,12 +12,13 @@ PG=15 runs everything on the installed PostgreSQL 15.
 
 import os
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import psycopg
 import pytest
 
-from penstock.embedded import EmbeddedServer
+from penstock.embedded import EmbeddedServer, EmbeddedServerError
 from tests.support import clusters, servers
 
 pytest_plugins = ["tests.support.contract_report"]
@@ -26,8 +28,13 @@ RUN_LOCK = pytest.StashKey[int]()
 
 def pytest_configure(config: pytest.Config) -> None:
     """Name the directory of the shared server, on the controller only."""
-    if not hasattr(config, "workerinput"):
-        _, config.stash[RUN_LOCK] = clusters.open_session_directory()
+    if hasattr(config, "workerinput"):
+        return
+    try:
+        clusters.binaries_under_test()
+    except EmbeddedServerError as error:
+        raise pytest.UsageError(str(error)) from error
+    _, config.stash[RUN_LOCK] = clusters.open_session_directory()
 
 
 def pytest_unconfigure(config: pytest.Config) -> None:
@@ -54,9 +61,7 @@ def admin(shared_server: EmbeddedServer) -> Iterator[psycopg.Connection[Any]]:
 
 
 @pytest.fixture
-def database(
-    shared_server: EmbeddedServer, admin: psycopg.Connection[Any]
-) -> Iterator[clusters.Database]:
+def database(shared_server: EmbeddedServer, admin: psycopg.Connection[Any]) -> Iterator[clusters.Database]:
     """A fresh database for this test alone."""
     made = clusters.clone(shared_server, admin)
     yield made
@@ -79,6 +84,14 @@ def superuser_dsn(database: clusters.Database) -> str:
 def role_dsn(database: clusters.Database) -> Callable[[str], str]:
     """The DSN of the same database for a role by name."""
     return database.role_dsn
+
+
+@pytest.fixture
+def home() -> Iterator[Path]:
+    """An empty home that the server's account can reach; a server left there is stopped."""
+    path = clusters.new_home("penstock-home-")
+    yield path
+    clusters.remove_server(EmbeddedServer(path))
 
 
 @pytest.fixture

@@ -9,9 +9,6 @@ from typer.testing import CliRunner, Result
 
 from penstock.cli.db import FAILED, IN_USE, NOT_RUNNING, app
 from penstock.embedded import EmbeddedServer, binaries
-from tests.embedded.conftest import home
-
-__all__ = ["home"]
 
 
 @pytest.fixture(autouse=True)

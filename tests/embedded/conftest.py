@@ -1,4 +1,4 @@
-"""Homes for embedded servers: reachable by the server's account, removed afterwards."""
+"""Embedded servers, and other processes that use them."""
 
 import os
 import subprocess
@@ -12,14 +12,6 @@ from penstock.embedded import EmbeddedServer
 from tests.support import clusters
 
 Script = Callable[..., "subprocess.Popen[str]"]
-
-
-@pytest.fixture
-def home() -> Iterator[Path]:
-    """An empty home; whatever server ran there is gone after the test."""
-    path = clusters.new_home("penstock-home-")
-    yield path
-    clusters.remove_server(EmbeddedServer(path))
 
 
 @pytest.fixture

@@ -21,7 +21,7 @@ from uuid import uuid4
 
 import psycopg
 
-from penstock.embedded import Binaries, EmbeddedServer, installed, packaged
+from penstock.embedded import Binaries, EmbeddedServer, EmbeddedServerError, installed, packaged
 from penstock.store import migrate, roles
 
 DIRECTORY_VARIABLE = "PENSTOCK_TEST_DIRECTORY"
@@ -59,7 +59,11 @@ class Database:
 def binaries_under_test() -> Binaries:
     """Return the packaged server, or the installed one that PG names."""
     major = os.environ.get("PG")
-    return installed(int(major)) if major else packaged()
+    if not major:
+        return packaged()
+    if not major.isdecimal():
+        raise EmbeddedServerError(f"PG={major} is no major version of PostgreSQL; write it as PG=15")
+    return installed(int(major))
 
 
 def new_home(prefix: str = PREFIX) -> Path:
