@@ -98,8 +98,8 @@ Backoff = Schedule | FullJitter
 def from_json(stored: Mapping[str, object]) -> Backoff:
     """Read what `to_json` wrote; anything else is refused, so that no policy is guessed."""
     fields = {name: value for name, value in stored.items() if name != "kind"}
-    kinds: dict[object, Callable[..., Backoff]] = {Schedule.kind: Schedule, FullJitter.kind: FullJitter}
-    make = kinds.get(stored.get("kind"))
+    kinds: dict[str, Callable[..., Backoff]] = {Schedule.kind: Schedule, FullJitter.kind: FullJitter}
+    make = kinds.get(str(stored.get("kind")))
     if make is None:
         raise SettingsInvalid(_SHAPES)
     try:
