@@ -2,6 +2,7 @@
 
 import random
 from datetime import UTC, datetime, timedelta
+from itertools import pairwise
 from typing import Any
 
 import pytest
@@ -119,7 +120,7 @@ def test_enrichment_listens_to_an_upstream_up_to_five_minutes() -> None:
 def test_the_delays_of_every_profile_grow(name: str) -> None:
     delays = PROFILES[name].retry_backoff_seconds
 
-    assert all(later > sooner for sooner, later in zip(delays, delays[1:], strict=False))
+    assert all(later > sooner for sooner, later in pairwise(delays))
 
 
 @given(

@@ -308,11 +308,11 @@ def test_a_failure_that_turns_permanent_stops_the_retries_at_once() -> None:
         (psycopg.errors.UndefinedTable("text of a user"), F.RUNTIME_BUG),
         (DatabaseUnavailable("the server is away"), F.NETWORK_RESET),
         (
-            shaped("botocore.exceptions", "ClientError", response={"Error": {"Code": "ThrottlingException"}}),
+            shaped("botocore", "ClientError", response={"Error": {"Code": "ThrottlingException"}}),
             F.RATE_LIMITED,
         ),
         (
-            shaped("botocore.exceptions", "ClientError", response={"ResponseMetadata": {"HTTPStatusCode": 404}}),
+            shaped("botocore", "ClientError", response={"ResponseMetadata": {"HTTPStatusCode": 404}}),
             F.NOT_FOUND,
         ),
         (shaped("aiohttp", "ClientResponseError", status=503), F.NETWORK_RESET),
