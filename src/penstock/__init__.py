@@ -1,0 +1,37 @@
+"""Penstock: durable AI job processing on PostgreSQL."""
+
+from __future__ import annotations
+
+from penstock.contract.backoff import FullJitter, Schedule
+from penstock.contract.errors import Cancel, Failed, PenstockError, Snooze
+from penstock.contract.failures import FailureClass
+from penstock.contract.policies import Audit, Breaker, Dispatch, Limits, Policy, Rate
+from penstock.contract.statuses import Status
+from penstock.engine.app import Penstock
+from penstock.engine.effects import Absent, Found
+from penstock.engine.job import Job
+from penstock.engine.registry import JobType
+from penstock.version import VERSION as __version__
+
+__all__ = [
+    "Absent",
+    "Audit",
+    "Breaker",
+    "Cancel",
+    "Dispatch",
+    "Failed",
+    "FailureClass",
+    "Found",
+    "FullJitter",
+    "Job",
+    "JobType",
+    "Limits",
+    "Penstock",
+    "PenstockError",
+    "Policy",
+    "Rate",
+    "Schedule",
+    "Snooze",
+    "Status",
+    "__version__",
+]

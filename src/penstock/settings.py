@@ -72,6 +72,7 @@ class Settings(BaseSettings):
     home: Path | None = Field(None, description="directory of the embedded server; unset: one of this user")
     pool_min: int = Field(1, ge=0, le=1000, description="connections an idle process keeps warm")
     pool_max: int = Field(10, ge=2, le=1000, description="per process; heartbeat and listener have their own beside it")
+    prepared_statements: bool = Field(default=True, description="off behind a pooler that cannot keep them")
     connect_timeout_seconds: Seconds = Field(10.0, description="a server that does not answer by then is away")
     reconnect_initial_seconds: Seconds = Field(1.0, description="first delay before connecting again; it doubles")
     reconnect_max_seconds: Seconds = Field(30.0, description="longest delay before connecting again")

@@ -26,6 +26,22 @@ SESSION: Final = {
 }
 
 
+# What a statement raises when the server is away, restarting, overloaded or cutting us off: try again, nothing is lost.
+AWAY: Final[tuple[type[Exception], ...]] = (
+    OSError,
+    TimeoutError,
+    DatabaseUnavailable,
+    asyncpg.PostgresConnectionError,
+    asyncpg.InterfaceError,
+    asyncpg.CannotConnectNowError,
+    asyncpg.OperatorInterventionError,
+    asyncpg.InsufficientResourcesError,
+    asyncpg.TransactionRollbackError,
+    asyncpg.LockNotAvailableError,
+    asyncpg.PostgresSystemError,
+)
+
+
 async def connect(dsn: str, *, name: str = "penstock") -> asyncpg.Connection[Any]:
     """Open one connection; a server that is away raises `DatabaseUnavailable`."""
     try:

@@ -7,7 +7,6 @@ create table penstock.clock (
 
 create function penstock.now() returns timestamptz
     language plpgsql stable parallel safe
-    set search_path = pg_catalog
 as $$
 begin
     return statement_timestamp() + coalesce((select shift from penstock.clock), interval '0');
@@ -17,7 +16,6 @@ $$;
 -- A time-ordered uuid (version 7), also where the server has none of its own.
 create function penstock.uuid7() returns uuid
     language sql volatile parallel safe
-    set search_path = pg_catalog
 as $$
     select encode(
         set_bit(set_bit(overlay(uuid_send(gen_random_uuid())

@@ -73,7 +73,7 @@ create index jobs_finished on penstock.jobs using brin (finished_at) with (pages
 
 -- Legal moves (C-03), also for hand-typed SQL. Fires only on an illegal row, so legal ones pay for the test alone.
 create function penstock.refuse_illegal_change() returns trigger
-    language plpgsql set search_path = pg_catalog
+    language plpgsql
 as $$
 begin
     if tg_op = 'INSERT' then
@@ -121,7 +121,7 @@ create trigger jobs_end_before_leaving before delete on penstock.jobs for each r
 
 -- updated_at moves on every change (Q-26). The engine sets it itself; this is for everybody else.
 create function penstock.touch() returns trigger
-    language plpgsql set search_path = pg_catalog
+    language plpgsql
 as $$
 begin
     new.updated_at := greatest(penstock.now(), old.updated_at + interval '1 microsecond');

@@ -159,7 +159,7 @@ $$;
 
 -- A poke: a wake-up without data (D-36). Type and nothing else, as any role can listen.
 create function penstock.poke(p_channel text, p_type text) returns void
-    language sql volatile set search_path = pg_catalog
+    language sql volatile
 as $$
     select pg_notify(p_channel, json_build_object('job_type', p_type)::text)
 $$;
@@ -170,7 +170,7 @@ create function penstock.enqueue(
     job_type text, payload jsonb default '{}', key text default null, run_at timestamptz default null,
     delay interval default null, priority integer default null, limit_key text default null)
     returns uuid
-    language plpgsql volatile set search_path = pg_catalog
+    language plpgsql volatile
 as $$
 declare
     answer record;
@@ -193,7 +193,7 @@ $$;
 
 -- Cancel, for operators and the system (Q-16, C-06). The worker that runs the job is told on the control channel.
 create function penstock.cancel(p_job_id uuid, p_who text, p_why text) returns text
-    language plpgsql volatile set search_path = pg_catalog
+    language plpgsql volatile
 as $$
 declare
     job record;

@@ -3,7 +3,7 @@
 create function penstock.claim_gated(
     p_type text, p_worker text, p_lease interval, p_limit integer, p_run uuid)
     returns setof penstock.jobs
-    language plpgsql volatile set search_path = pg_catalog
+    language plpgsql volatile
 as $$
 declare
     type penstock.types;
@@ -104,7 +104,7 @@ $$;
 
 create function penstock.rate_tokens(p_type text, p_key text, p_count integer, p_period interval, p_at timestamptz)
     returns double precision
-    language sql stable set search_path = pg_catalog
+    language sql stable
 as $$
     select least(p_count, coalesce((
         select r.tokens + extract(epoch from p_at - r.updated_at) / extract(epoch from p_period) * p_count
@@ -113,7 +113,7 @@ $$;
 
 create function penstock.spend_tokens(
     p_type text, p_key text, p_spent integer, p_count integer, p_period interval, p_at timestamptz) returns void
-    language sql volatile set search_path = pg_catalog
+    language sql volatile
 as $$
     insert into penstock.rates (job_type, limit_key, tokens, updated_at)
     values (p_type, p_key, p_count - p_spent, p_at)
@@ -123,7 +123,7 @@ $$;
 
 -- The breaker of a type. Trips on the n-th failure in a row of a class that no retry can mend; a success closes it.
 create function penstock.trip_breaker(p_type text, p_code text) returns boolean
-    language plpgsql volatile set search_path = pg_catalog
+    language plpgsql volatile
 as $$
 declare
     at timestamptz := penstock.now();
@@ -147,7 +147,7 @@ end
 $$;
 
 create function penstock.close_breaker(p_type text) returns boolean
-    language plpgsql volatile set search_path = pg_catalog
+    language plpgsql volatile
 as $$
 begin
     update penstock.types t
@@ -162,7 +162,7 @@ $$;
 create function penstock.bury(
     p_job_id uuid, p_replay_of uuid, p_type text, p_stage text, p_class text, p_retryable boolean, p_reason text,
     p_stack text, p_context jsonb, p_attempts integer, p_first timestamptz, p_alert text) returns void
-    language plpgsql volatile set search_path = pg_catalog
+    language plpgsql volatile
 as $$
 declare
     at timestamptz := penstock.now();
@@ -202,7 +202,7 @@ $$;
 -- The reaper: expired claims go back to the queue, or end when their budget is spent (C-13). Jobs that wait on an
 -- open intent of their own claim are left to the recovery of that intent (C-36).
 create function penstock.reap(p_limit integer) returns table (job_id uuid, job_type varchar, outcome text)
-    language plpgsql volatile set search_path = pg_catalog
+    language plpgsql volatile
 as $$
 #variable_conflict use_column
 declare

@@ -1,7 +1,7 @@
 -- What each role may do. Roles belong to the cluster and are made by `penstock roles create`; this function gives those
 -- that exist their rights in this database, and can be run again at any time.
 create function penstock.apply_grants() returns text[]
-    language plpgsql volatile set search_path = pg_catalog
+    language plpgsql volatile
 as $$
 declare
     found_roles text[];

@@ -3,7 +3,7 @@ drop function penstock.claim_gated(text, text, interval, integer, uuid);
 drop table penstock.dead_letter_events, penstock.dead_letters, penstock.effect_attempts, penstock.effects,
     penstock.alerts, penstock.schedules, penstock.workers, penstock.skips, penstock.runs, penstock.job_events,
     penstock.kept_keys, penstock.stages, penstock.jobs, penstock.rates, penstock.types;
-drop function penstock.apply_grants(), penstock.reap(integer),
+drop function penstock.apply_grants(), penstock.save_runs(jsonb), penstock.reap(integer),
     penstock.bury(uuid, uuid, text, text, text, boolean, text, text, jsonb, integer, timestamptz, text),
     penstock.close_breaker(text), penstock.trip_breaker(text, text),
     penstock.spend_tokens(text, text, integer, integer, interval, timestamptz),

@@ -1,0 +1,176 @@
+"""What differs between job types, in one frozen value per type.
+
+A policy is declared beside the handler, resolved once at enqueue into typed
+columns of the job, and stored in `penstock.types` so that SQL callers and
+operators see the same numbers.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field, fields
+from datetime import timedelta
+from enum import StrEnum
+from typing import TYPE_CHECKING, Any, Final
+
+from penstock.contract.backoff import Backoff, FullJitter
+from penstock.contract.errors import SettingsInvalid
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+DEFAULT_CHANNEL: Final = "penstock_jobs"
+CONTROL_CHANNEL: Final = "penstock_control"  # pauses, cancels: what a worker should hear at once
+NAME: Final = re.compile(r"^[a-z][a-z0-9_.-]{0,49}$")
+LONGEST_LEASE: Final = timedelta(days=1)
+LARGEST_SMALLINT: Final = 32_767
+
+
+class Dispatch(StrEnum):
+    """What starts work of a type."""
+
+    NOTIFY = "notify"  # pokes, polls and the startup scan, in a worker
+    SCHEDULED = "scheduled"  # bounded runs of a schedule or an admin, nothing else (C-23)
+
+
+class Audit(StrEnum):
+    """How much of a job's history is kept."""
+
+    SUMMARY = "summary"  # times, attempts and the last error, on the job's row
+    FULL = "full"  # also one append-only row per move
+
+
+@dataclass(frozen=True, slots=True)
+class Rate:
+    """At most *count* starts in each *period*, as a bucket that refills evenly."""
+
+    count: int
+    period: timedelta
+
+    def __post_init__(self) -> None:
+        if self.count < 1 or self.period <= timedelta(0):
+            raise SettingsInvalid(f"a rate has a count of at least 1 and a period above 0, not {self.count} in {self.period}")
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """How much of a type may run at once and start per period, across all workers (C-64).
+
+    The `key_` fields hold for each `limit_key` on its own.
+    """
+
+    running: int | None = None
+    rate: Rate | None = None
+    key_running: int | None = None
+    key_rate: Rate | None = None
+
+    def __post_init__(self) -> None:
+        for name in ("running", "key_running"):
+            value = getattr(self, name)
+            if value is not None and value < 1:
+                raise SettingsInvalid(f"limit {name} is at least 1, not {value}; pause the type to stop it")
+
+
+@dataclass(frozen=True, slots=True)
+class Breaker:
+    """Stop claiming a type whose credentials, quota or configuration are broken.
+
+    Opens after *after* such failures in a row, lets one probe through every
+    *cooldown*, and closes when a job succeeds.
+    """
+
+    after: int = 3
+    cooldown: timedelta = timedelta(seconds=60)
+
+    def __post_init__(self) -> None:
+        if self.after < 1 or self.cooldown <= timedelta(0):
+            raise SettingsInvalid(f"a breaker opens after at least 1 failure and cools down for more than 0 s, not {self.after}, {self.cooldown}")
+
+
+@dataclass(frozen=True, slots=True)
+class Policy:
+    """Every setting of one job type. The defaults are those of a plain type."""
+
+    job_type: str
+    stages: tuple[str, ...] = ("run",)
+    attempts: int = 5  # per stage, the first one included
+    backoff: Backoff = field(default_factory=FullJitter)
+    lease: timedelta = timedelta(minutes=5)  # renewed while the handler runs (C-20)
+    timeout: timedelta | None = timedelta(hours=1)  # per stage and attempt (C-63); None: no limit
+    priority: int = 0  # lower runs first
+    audit: Audit = Audit.SUMMARY
+    dispatch: Dispatch = Dispatch.NOTIFY
+    channel: str = DEFAULT_CHANNEL
+    drain_cap: int = 1000  # jobs per drain (C-25)
+    startup_cap: int = 1000
+    max_runtime: timedelta = timedelta(minutes=4)  # a run takes no new work after this
+    idempotent: bool = True  # conflicts may be retried (E-05)
+    unknown_retryable: bool = True  # an exception that no rule recognises is retried
+    stale_counts_attempt: bool = True  # an expired lease uses an attempt (C-13)
+    max_reclaims: int = 5  # expired leases a job survives where they use no attempt
+    replayable: bool = True
+    steps_required: bool = False  # replay only after triage, remediation and validation (E-33)
+    error_messages: bool = True  # keep exception messages, redacted; False: codes and frames only (C-52)
+    max_payload_bytes: int = 256 * 1024
+    enqueue_role: str | None = None  # only members of this database role may enqueue
+    keep_finished: timedelta | None = timedelta(days=7)  # None: for ever
+    keep_keys: timedelta | None = timedelta(days=30)  # of pruned jobs; None: for ever (C-65)
+    limits: Limits = Limits()
+    breaker: Breaker = Breaker()
+
+    def __post_init__(self) -> None:
+        _check_name("job type", self.job_type)
+        if not self.stages or len(set(self.stages)) != len(self.stages):
+            raise SettingsInvalid(f"type {self.job_type!r} needs stages with different names, not {self.stages!r}")
+        for stage in self.stages:
+            _check_name("stage", stage)
+        for name in ("attempts", "drain_cap", "startup_cap", "max_payload_bytes"):
+            self._refuse_unless(getattr(self, name) >= 1, name, "at least 1")
+        self._refuse_unless(self.attempts <= 1000, "attempts", "at most 1000")
+        self._refuse_unless(0 <= self.max_reclaims <= 1000, "max_reclaims", "between 0 and 1000")
+        self._refuse_unless(abs(self.priority) <= LARGEST_SMALLINT, "priority", f"between -{LARGEST_SMALLINT} and {LARGEST_SMALLINT}")
+        self._refuse_unless(timedelta(0) < self.lease <= LONGEST_LEASE, "lease", "above 0 and at most one day")
+        self._refuse_unless(self.timeout is None or self.timeout > timedelta(0), "timeout", "above 0, or None")
+        self._refuse_unless(self.max_runtime > timedelta(0), "max_runtime", "above 0")
+        if self.dispatch is Dispatch.SCHEDULED:
+            self._refuse_unless(self.lease > self.max_runtime, "lease", f"longer than max_runtime ({self.max_runtime}) for a scheduled type")
+
+    @property
+    def staged(self) -> bool:
+        """Whether the type has more than one stage."""
+        return len(self.stages) > 1
+
+    def next_stage(self, stage: str) -> str | None:
+        """The stage behind *stage*, or None at the end."""
+        place = self.stages.index(stage) + 1
+        return self.stages[place] if place < len(self.stages) else None
+
+    def to_json(self) -> dict[str, Any]:
+        """The whole policy as plain JSON, for `penstock.types.policy`."""
+        return {f.name: _plain(getattr(self, f.name)) for f in fields(self)}
+
+    def _refuse_unless(self, holds: bool, name: str, rule: str) -> None:  # noqa: FBT001 - reads as a sentence
+        if not holds:
+            raise SettingsInvalid(f"{name} of type {self.job_type!r} must be {rule}, not {getattr(self, name)!r}")
+
+
+def _check_name(what: str, name: str) -> None:
+    if not NAME.match(name):
+        raise SettingsInvalid(f"{what} {name!r}: use 1 to 50 lower-case letters, digits, '_', '.' or '-', beginning with a letter")
+
+
+def _plain(value: object) -> object:
+    match value:
+        case timedelta():
+            return value.total_seconds()
+        case tuple():
+            return list(value)
+        case Rate() | Limits() | Breaker():
+            return {f.name: _plain(getattr(value, f.name)) for f in fields(value)}
+        case _ if hasattr(value, "to_json"):
+            stored: Mapping[str, object] = value.to_json()
+            return dict(stored)
+        case StrEnum():
+            return str(value)
+        case _:
+            return value

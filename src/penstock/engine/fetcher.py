@@ -1,0 +1,172 @@
+"""The fetcher: one per process. Claims in sets, keeps the slots fed, and does it in bounded runs."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+from penstock.contract.claims import Caps, Claim, Trigger
+from penstock.contract.crash import CrashPoint, passing
+from penstock.engine.marks import Marks
+from penstock.engine.runs import Run
+from penstock.store import claims as store
+from penstock.store import types as type_store
+from penstock.telemetry import events, metrics
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+    from datetime import timedelta
+
+    from penstock.engine.recorder import Recorder
+    from penstock.engine.registry import JobType
+    from penstock.engine.slots import Slots
+    from penstock.engine.workplace import Workplace
+
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    """Types that share the bounds of a run."""
+
+    function: str
+    types: tuple[str, ...]
+    leases: tuple[timedelta, ...]
+    drain: Caps
+    startup: Caps
+
+
+def group_types(types: Sequence[JobType]) -> list[Group]:
+    """One group per pair of bounds, so that a type with a small cap does not slow down the others."""
+    groups: dict[tuple[int, int, timedelta], list[JobType]] = {}
+    for job_type in types:
+        policy = job_type.policy
+        groups.setdefault((policy.drain_cap, policy.startup_cap, policy.max_runtime), []).append(job_type)
+    return [
+        Group(
+            function="drain",
+            types=tuple(t.name for t in members),
+            leases=tuple(t.policy.lease for t in members),
+            drain=Caps(drain, runtime),
+            startup=Caps(startup, runtime),
+        )
+        for (drain, startup, runtime), members in groups.items()
+    ]
+
+
+class Fetcher:
+    """Claims for the slots of one worker."""
+
+    def __init__(self, place: Workplace, slots: Slots, recorder: Recorder, types: dict[str, JobType]) -> None:
+        self._place = place
+        self._slots = slots
+        self._recorder = recorder
+        self._types = types
+        self._marks = Marks()
+        self._gated: set[str] = set()
+        self._lock = asyncio.Lock()  # one drain claims at a time in one process (D-39)
+        self._rotation = 0
+        self.stopping = False
+        self.on_claim: Callable[[list[Claim]], Any] | None = None
+
+    async def drain(self, group: Group, trigger: Trigger, caps: Caps | None = None) -> Run:
+        """One bounded run: claim until its caps are reached or nothing is claimable.
+
+        Returns when it claims no more; its last jobs may still be running.
+        """
+        run = Run(group.function, trigger, caps or group.drain, time.monotonic())
+        async with self._lock:
+            try:
+                await self._feed(group, run)
+            finally:
+                run.claiming = False
+                if run.over:
+                    self._recorder.run_over(run)
+        return run
+
+    async def _feed(self, group: Group, run: Run) -> None:
+        while not self.stopping:
+            await self._slots.wait_for_room()
+            limit = min(self._slots.room(), run.room(time.monotonic()))
+            if limit <= 0 or self.stopping:
+                return
+            claims = await self._claim(group, run, limit)
+            if claims:
+                self._hand_over(claims, run)
+            if len(claims) < limit:
+                return
+
+    async def _claim(self, group: Group, run: Run, limit: int) -> list[Claim]:
+        passing(CrashPoint.BEFORE_CLAIM)
+        if self._recorder.requeued:
+            self._recorder.requeued = False
+            self._marks.drop()
+        claims = await self._claim_open(group, run, limit)
+        for job_type in self._gated.intersection(group.types):
+            if len(claims) >= limit:
+                break
+            lease = self._types[job_type].policy.lease
+            claims += await store.take_gated(
+                self._place.pool, job_type, lease, limit=limit - len(claims), worker=self._place.worker_id, run=run.run_id
+            )
+        if claims:
+            passing(CrashPoint.AFTER_CLAIM)
+        return claims
+
+    async def _claim_open(self, group: Group, run: Run, limit: int) -> list[Claim]:
+        # Another type is probed first each time, so that none starves behind a long backlog of its neighbour.
+        count = len(group.types)
+        self._rotation = (self._rotation + 1) % count
+        types = group.types[self._rotation :] + group.types[: self._rotation]
+        leases = group.leases[self._rotation :] + group.leases[: self._rotation]
+        marks = self._marks.of(types, time.monotonic())
+        claims = await store.take(
+            self._place.pool, types, leases, marks, limit=limit, worker=self._place.worker_id, run=run.run_id
+        )
+        if len(claims) < limit:
+            self._marks.drop()
+        else:
+            self._marks.advance(claims)
+        return claims
+
+    def _hand_over(self, claims: list[Claim], run: Run) -> None:
+        run.claimed += len(claims)
+        worker_id = self._place.worker_id
+        counts: dict[str, int] = {}
+        for claim in claims:
+            counts[claim.job_type] = counts.get(claim.job_type, 0) + 1
+        for job_type, count in counts.items():
+            metrics.claimed(job_type, worker_id, count)
+        self._slots.add(claims, run)
+
+    async def promote(self, types: Sequence[str]) -> int:
+        """Make ready what has fallen due, all of it."""
+        total = 0
+        while (count := await store.promote(self._place.pool, types)) > 0:
+            total += count
+            if count < store.PROMOTE_AT_ONCE:
+                break
+        if total:
+            self._marks.drop()
+        return total
+
+    async def reap(self) -> int:
+        """Return expired claims, all of them."""
+        total = 0
+        passing(CrashPoint.BEFORE_REAP)
+        while rows := await store.reap(self._place.pool):
+            total += len(rows)
+            for row in rows:
+                events.stale_claim_requeued(row["job_id"], row["job_type"], row["outcome"])
+                if row["outcome"] == "failed":
+                    metrics.ended(row["job_type"], "dead", 1)
+        if total:
+            passing(CrashPoint.AFTER_REAP)
+            self._marks.drop()
+        return total
+
+    async def look_at_gates(self) -> None:
+        """Learn which types must be claimed one by one."""
+        self._gated = set(await type_store.gated(self._place.pool, list(self._types)))
+        self._recorder.shaky.update(self._gated)

@@ -1,0 +1,136 @@
+"""The heartbeat: renews leases from a thread and a connection of its own.
+
+A handler may block the event loop for longer than its lease; the pool may be
+exhausted; the database may be slow. None of that may cost a lease, so the
+heartbeat shares nothing with the rest but a dict that it copies.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+import time
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any, Final
+
+from penstock.store import claims as store
+from penstock.store import connect, workers
+from penstock.telemetry import events
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from uuid import UUID
+
+    import asyncpg
+
+    from penstock.engine.running import Running
+
+BEAT: Final = 15.0  # seconds between words of the worker itself
+RETRY: Final = 1.0  # seconds between tries while the database is away
+GRACE: Final = 5.0  # a handler past its time limit is renewed no longer than this
+SLOW: Final = 10.0  # seconds after which a renewal counts as failed
+
+
+class Heartbeat:
+    """Renews every held claim at a third of its lease, and the worker's own row."""
+
+    def __init__(
+        self,
+        dsn: str,
+        who: workers.Identity,
+        held: dict[UUID, Running],
+        lost: Callable[[list[UUID]], None],
+        measure: Callable[[], int | None],
+    ) -> None:
+        self._dsn = dsn
+        self._who = who
+        self._held = held
+        self._lost = lost  # called in this thread: hand over to the loop
+        self._measure = measure
+        self._wake = threading.Event()
+        self._stopping = False
+        self._thread = threading.Thread(target=self._main, name="penstock-heartbeat", daemon=True)
+        self._connection: asyncpg.Connection[Any] | None = None
+        self._next_beat = 0.0
+        self.period = BEAT
+
+    def start(self, shortest_lease: timedelta) -> None:
+        """Begin; leases are looked at every ninth of the shortest one, the worker speaks at least every 15 s."""
+        self.period = min(BEAT, max(0.02, shortest_lease.total_seconds() / 9))
+        self._thread.start()
+
+    def stop(self) -> None:
+        """End the thread; the last thing a worker does."""
+        self._stopping = True
+        self._wake.set()
+        self._thread.join(timeout=SLOW + 5)
+
+    def _main(self) -> None:
+        with asyncio.Runner() as runner:
+            while not self._stopping:
+                pause = runner.run(self._round())
+                self._wake.wait(pause)
+            runner.run(self._close())
+
+    async def _round(self) -> float:
+        """One look at all leases; returns the seconds until the next."""
+        try:
+            async with asyncio.timeout(SLOW):
+                await self._renew_due()
+                await self._beat()
+        except connect.AWAY as error:
+            events.database_away("heartbeat", type(error).__name__, RETRY)
+            await self._close()
+            self._give_up_expired()
+            return min(RETRY, self.period)
+        return self.period
+
+    async def _renew_due(self) -> None:
+        now = time.monotonic()
+        due = [r for r in self._held.copy().values() if self._is_due(r, now)]
+        if not due:
+            return
+        connection = await self._connected()
+        asked = time.monotonic()
+        held = [(r.claim.job_id, r.claim.claim_seq, timedelta(seconds=r.lease)) for r in due]
+        owned = await store.renew(connection, self._who.worker_id, held)
+        gone = []
+        for running in due:
+            if running.claim.job_id in owned:
+                running.renewed = asked
+            else:
+                gone.append(running.claim.job_id)
+        if gone:
+            self._lost(gone)
+
+    @staticmethod
+    def _is_due(running: Running, now: float) -> bool:
+        if running.deadline is not None and now > running.deadline + GRACE:
+            return False  # a hung handler: let its lease go
+        return now - running.renewed >= running.lease / 3
+
+    def _give_up_expired(self) -> None:
+        """While the database cannot be asked, a lease that has surely run out counts as lost."""
+        now = time.monotonic()
+        gone = [r.claim.job_id for r in self._held.copy().values() if now - r.renewed > r.lease]
+        if gone:
+            self._lost(gone)
+
+    async def _beat(self) -> None:
+        now = time.monotonic()
+        if now < self._next_beat:
+            return
+        connection = await self._connected()
+        await workers.beat(connection, self._who, running=len(self._held), rss_bytes=self._measure())
+        self._next_beat = now + BEAT
+
+    async def _connected(self) -> asyncpg.Connection[Any]:
+        if self._connection is None or self._connection.is_closed():
+            self._connection = await connect.connect(self._dsn, name=f"penstock heartbeat {self._who.worker_id}")
+        return self._connection
+
+    async def _close(self) -> None:
+        connection, self._connection = self._connection, None
+        if connection is not None:
+            connection.terminate()
+

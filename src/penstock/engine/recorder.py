@@ -1,0 +1,291 @@
+"""The one place that ends claims: verdicts go in one by one and are written in sets.
+
+A set is flushed when it is large or a few milliseconds old, whichever comes
+first; while one is being written the next one gathers. A claim stays held,
+and its lease renewed, until its end is committed.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import defaultdict
+from typing import TYPE_CHECKING, Any, Final, TypeVar
+
+from penstock.contract.crash import CrashPoint, passing
+from penstock.contract.failures import FailureClass, opens_breaker
+from penstock.contract.verdicts import Completed, Died, Ended, Lost, Reason, Recorded, Requeued, Retried, Verdict
+from penstock.engine.letters import death, retry
+from penstock.store import claims as store
+from penstock.store import connect, runs, types
+from penstock.telemetry import events, metrics
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable, Sequence
+
+    from penstock.contract.claims import Claim
+    from penstock.engine.running import Running
+    from penstock.engine.runs import Run
+    from penstock.engine.workplace import Workplace
+
+T = TypeVar("T")
+
+SET: Final = 500
+MOST_WAITING: Final = 4000  # verdicts that may wait for the database before the fetcher pauses
+IDLE_SAVE: Final = 0.2  # seconds after which the record of a run is written by itself
+RETRIES: Final = (0.05, 0.1, 0.25, 0.5, 1.0, 2.0)
+
+
+class Recorder:
+    """Writes verdicts and counts them in their runs."""
+
+    def __init__(self, place: Workplace, *, flush_seconds: float, freed: Callable[[], None]) -> None:
+        self._place = place
+        self._flush_seconds = flush_seconds
+        self._freed = freed
+        self._completed: list[Running] = []
+        self._others: list[tuple[Running, Verdict, str]] = []
+        self._runs: list[Run] = []
+        self._some = asyncio.Event()
+        self._full = asyncio.Event()
+        self._closing = False
+        self._task: asyncio.Task[None] | None = None
+        self._writing = 0
+        self.shaky: set[str] = set()  # types whose breaker has counted a failure
+        self.requeued = False  # something went back since the fetcher last looked
+
+    @property
+    def waiting(self) -> int:
+        """Verdicts not yet written."""
+        return len(self._completed) + len(self._others) + self._writing
+
+    def start(self) -> None:
+        """Begin to flush."""
+        self._task = asyncio.create_task(self._flush_for_ever(), name="penstock-recorder")
+
+    def put(self, running: Running, verdict: Verdict, stack: str = "") -> None:
+        """Take one verdict; it is written soon."""
+        if type(verdict) is Completed:
+            self._completed.append(running)
+        else:
+            self._others.append((running, verdict, stack))
+        self._some.set()
+        if len(self._completed) >= SET:
+            self._full.set()
+
+    def run_over(self, run: Run) -> None:
+        """Keep the record of *run* for the next flush; a drain that claimed nothing leaves none (C-55)."""
+        run.finish()
+        if run.claimed:
+            self._runs.append(run)
+            self._some.set()
+
+    async def close(self) -> None:
+        """Write what is left and stop."""
+        self._closing = True
+        self._some.set()
+        self._full.set()
+        if self._task is not None:
+            await self._task
+
+    async def _flush_for_ever(self) -> None:
+        while not (self._closing and not self.waiting and not self._runs):
+            await self._some.wait()
+            if self.waiting and not self._closing:
+                await self._gather(self._flush_seconds, SET)
+            elif not self._closing:
+                await self._gather(IDLE_SAVE, 1)
+            self._some.clear()
+            self._full.clear()
+            await self.flush()
+            if self._completed or self._others or self._runs:
+                self._some.set()
+
+    async def _gather(self, seconds: float, enough: int) -> None:
+        """Wait until the set is full or *seconds* old."""
+        if len(self._completed) >= enough or seconds <= 0:
+            return
+        timer = asyncio.get_running_loop().call_later(seconds, self._full.set)
+        await self._full.wait()
+        timer.cancel()
+
+    async def flush(self) -> None:
+        """Write all that waits."""
+        completed, self._completed = self._completed, []
+        others, self._others = self._others, []
+        over, self._runs = self._runs, []
+        self._writing = len(completed) + len(others)
+        passing(CrashPoint.BEFORE_RECORD)
+        try:
+            await self._write_completed(completed, over)
+            if others:
+                await self._write_others(others)
+        finally:
+            self._writing = 0
+        if completed or others:
+            passing(CrashPoint.AFTER_RECORD)
+            self._freed()
+
+    async def _write_completed(self, completed: list[Running], over: list[Run]) -> None:
+        rows = [run.row(self._place.worker_id, self._place.profile) for run in over]
+        if not completed:
+            if rows:
+                await self._persist("runs", lambda: runs.save(self._place.pool, rows))
+            return
+        by_id = {running.claim.job_id: running for running in completed}
+        claims = [running.claim for running in completed]
+        pool, worker = self._place.pool, self._place.worker_id
+        try:
+            lost = await self._persist("completions", lambda: store.complete(pool, worker, claims, rows))
+        except Exception as error:  # noqa: BLE001 - one bad row must not hold up the set
+            await self._one_by_one(completed, over, error)
+            return
+        for claim in lost:
+            self._end_lost(by_id.pop(claim.job_id))
+        self._count_completed(list(by_id.values()))
+
+    async def _one_by_one(self, completed: list[Running], over: list[Run], error: Exception) -> None:
+        """A trigger of the application refused one of the set: find it, complete the others."""
+        if len(completed) > 1:
+            half = len(completed) // 2
+            await self._write_completed(completed[:half], over)
+            await self._write_completed(completed[half:], [])
+            return
+        from penstock.contract.classify import classify  # noqa: PLC0415 - a rare path
+        from penstock.contract.verdicts import judge  # noqa: PLC0415
+        from penstock.telemetry.redaction import redact_stack  # noqa: PLC0415
+
+        running = completed[0]
+        policy = running.job_type.policy
+        failure = classify(error, idempotent=policy.idempotent, unknown_retryable=policy.unknown_retryable)
+        verdict = judge(failure, running.attempts + 1, running.claim.max_attempts, policy, self._place.random)
+        self._runs.extend(over)
+        await self._write_others([(running, verdict, redact_stack(error, messages=False))])
+
+    def _count_completed(self, completed: Sequence[Running]) -> None:
+        seconds: dict[str, list[float]] = defaultdict(list)
+        quiet = events.quiet()
+        for running in completed:
+            running.run.succeeded += 1
+            seconds[running.claim.job_type].append(running.seconds)
+            if not quiet:
+                events.job_completed(running.claim, running.seconds, log_ids(running))
+            self._release(running)
+        for job_type, values in seconds.items():
+            metrics.ended(job_type, "success", len(values))
+            metrics.processed(job_type, values)
+            if job_type in self.shaky:
+                self.shaky.discard(job_type)
+                asyncio.get_running_loop().create_task(self._mend(job_type))
+
+    async def _write_others(self, others: list[tuple[Running, Verdict, str]]) -> None:
+        requeues, deaths = [], []
+        for running, verdict, stack in others:
+            match verdict:
+                case Recorded():
+                    self._count_completed([running])
+                case Retried():
+                    requeues.append((running, retry(running, verdict, stack)))
+                case Requeued():
+                    requeues.append((running, store.Requeue(running.claim, verdict.delay, charged=False, code=verdict.code)))
+                case Died():
+                    deaths.append((running, death(running, verdict, stack, self._place.worker_id)))
+                case Ended():
+                    await self._write_ended(running, verdict)
+                case Lost():
+                    self._end_lost(running)
+        pool, worker = self._place.pool, self._place.worker_id
+        if requeues:
+            lost = await self._persist("requeues", lambda: store.requeue(pool, worker, [move for _, move in requeues]))
+            for running, move in requeues:
+                self._count_requeued(running, move, lost=running.claim in lost)
+            self.requeued = True
+        if deaths:
+            lost = await self._persist("deaths", lambda: store.fail(pool, worker, [move for _, move in deaths]))
+            for running, move in deaths:
+                await self._count_death(running, move, lost=running.claim in lost)
+
+    async def _write_ended(self, running: Running, verdict: Ended) -> None:
+        pool, worker = self._place.pool, self._place.worker_id
+        if await self._persist("cancel", lambda: store.cancel(pool, worker, running.claim, verdict.note)):
+            running.run.canceled += 1
+            self._release(running)
+        else:
+            self._end_lost(running)
+
+    def _count_requeued(self, running: Running, move: store.Requeue, *, lost: bool) -> None:
+        if lost:
+            self._end_lost(running)
+            return
+        running.run.requeued += 1
+        if move.charged and move.code is not None:
+            running.run.by_error[move.code] += 1
+            running.run.rate_limited += move.code == FailureClass.RATE_LIMITED
+            events.job_failed(running.claim, move.code, will_retry=True, ids=log_ids(running))
+        else:
+            events.job_requeued(running.claim, move.code, move.delay.total_seconds())
+        self._release(running)
+
+    async def _count_death(self, running: Running, move: store.Death, *, lost: bool) -> None:
+        if lost:
+            self._end_lost(running)
+            return
+        claim = running.claim
+        running.run.failed += 1
+        running.run.by_error[move.code] += 1
+        metrics.ended(claim.job_type, "dead" if move.reason == Reason.BUDGET_EXHAUSTED else "failed", 1)
+        metrics.processed(claim.job_type, [running.seconds])
+        events.job_failed(claim, move.code, will_retry=False, ids=log_ids(running))
+        self._release(running)
+        if opens_breaker(FailureClass(move.code)):
+            self.shaky.add(claim.job_type)
+            if await types.trip_breaker(self._place.pool, claim.job_type, move.code):
+                events.breaker_opened(claim.job_type, move.code)
+
+    async def _mend(self, job_type: str) -> None:
+        if await types.close_breaker(self._place.pool, job_type):
+            events.breaker_closed(job_type)
+
+    def _end_lost(self, running: Running) -> None:
+        running.run.lost += 1
+        events.lease_lost(running.claim)
+        self._release(running)
+
+    def _release(self, running: Running) -> None:
+        held = self._place.held
+        if held.get(running.claim.job_id) is running:
+            del held[running.claim.job_id]
+        if running.run.over and running.run.finished_at is None:
+            self.run_over(running.run)
+
+    async def _persist(self, what: str, write: Callable[[], Awaitable[T]]) -> T:
+        """Try until the database has answered; the fence makes a second try harmless."""
+        tries = 0
+        while True:
+            try:
+                return await write()
+            except connect.AWAY as error:
+                pause = RETRIES[min(tries, len(RETRIES) - 1)]
+                tries += 1
+                events.database_away(what, type(error).__name__, pause)
+                await asyncio.sleep(pause)
+
+
+def log_ids(running: Running) -> dict[str, str | None]:
+    """The opaque ids of the payload that the type allows into logs; `item_id` is always there (D-67)."""
+    ids: dict[str, str | None] = {"item_id": None}
+    if running.job_type.log_ids:
+        payload: Any = running.job_type.handlers and _members(running.claim)
+        for name in running.job_type.log_ids:
+            value = payload.get(name)
+            ids[name] = None if value is None else str(value)[:64]
+    return ids
+
+
+def _members(claim: Claim) -> dict[str, Any]:
+    import json  # noqa: PLC0415 - only types that log ids decode twice
+
+    try:
+        payload = json.loads(claim.payload)
+    except (ValueError, RecursionError):
+        return {}
+    return payload if isinstance(payload, dict) else {}

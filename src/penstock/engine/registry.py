@@ -1,0 +1,166 @@
+"""Job types as declared in Python: a policy and one handler per stage."""
+
+from __future__ import annotations
+
+import dataclasses
+import inspect
+import json
+from typing import TYPE_CHECKING, Any, Final, get_type_hints
+
+from penstock.contract.errors import ArgumentsInvalid, SettingsInvalid, UnknownType
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+
+    from penstock.contract.policies import Policy
+
+    Handler = Callable[..., Any]
+    Decoder = Callable[[str], Any]
+
+_PLAIN: Final = (inspect.Parameter.empty, Any, dict, list, object)
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class StageHandler:
+    """How one stage is run."""
+
+    call: Handler
+    decode: Decoder
+    is_async: bool
+    takes_job: bool
+    takes_args: bool
+
+
+class JobType:
+    """A type with its handlers. Call it to call the handler of its (first) stage, as a plain function."""
+
+    def __init__(self, policy: Policy, *, log_ids: Sequence[str] = ()) -> None:
+        self.policy = policy
+        self.log_ids = tuple(log_ids)  # members of the payload that are opaque ids and may be logged
+        self.handlers: dict[str, StageHandler] = {}
+
+    @property
+    def name(self) -> str:
+        """The type's name."""
+        return self.policy.job_type
+
+    def stage(self, name: str, *, args: Any = None) -> Callable[[Handler], Handler]:
+        """Declare the handler of stage *name*; *args* names the argument type where annotations cannot."""
+        if name not in self.policy.stages:
+            raise SettingsInvalid(f"type {self.name!r} has the stages {', '.join(self.policy.stages)}, not {name!r}")
+
+        def declare(handler: Handler) -> Handler:
+            self.handlers[name] = _inspect(handler, args)
+            return handler
+
+        return declare
+
+    def handler(self, stage: str) -> StageHandler:
+        """The handler of *stage*."""
+        try:
+            return self.handlers[stage]
+        except KeyError:
+            raise SettingsInvalid(f"type {self.name!r} has no handler for stage {stage!r}; declare one with .stage({stage!r})") from None
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        """Call the handler itself, without the engine."""
+        return self.handler(self.policy.stages[0]).call(*args, **kwargs)
+
+    def __repr__(self) -> str:
+        """Name and stages."""
+        return f"<job type {self.name}: {', '.join(self.policy.stages)}>"
+
+
+class Registry:
+    """The types that one application knows."""
+
+    def __init__(self) -> None:
+        self._types: dict[str, JobType] = {}
+
+    def add(self, job_type: JobType) -> JobType:
+        """Register *job_type*; a name is taken once."""
+        if job_type.name in self._types:
+            raise SettingsInvalid(f"job type {job_type.name!r} is declared twice; a type has one declaration")
+        self._types[job_type.name] = job_type
+        return job_type
+
+    def get(self, name: str) -> JobType:
+        """The type called *name*."""
+        try:
+            return self._types[name]
+        except KeyError:
+            raise UnknownType(name) from None
+
+    def __contains__(self, name: object) -> bool:
+        """Whether *name* is declared here."""
+        return name in self._types
+
+    def __iter__(self) -> Iterator[JobType]:
+        """Every type, in the order of declaration."""
+        return iter(self._types.values())
+
+    def __len__(self) -> int:
+        """How many types there are."""
+        return len(self._types)
+
+
+def _inspect(handler: Handler, declared: Any) -> StageHandler:
+    parameters = list(inspect.signature(handler).parameters.values())
+    if len(parameters) > 2:  # noqa: PLR2004 - job and args
+        raise SettingsInvalid(f"handler {handler.__qualname__} takes (job), (args) or (job, args), not {len(parameters)} parameters")
+    takes_job = len(parameters) == 2 or (len(parameters) == 1 and _is_job(parameters[0]))  # noqa: PLR2004
+    takes_args = len(parameters) == 2 or (len(parameters) == 1 and not takes_job)  # noqa: PLR2004
+    kind = declared
+    if kind is None and takes_args:
+        kind = _annotation(handler, parameters[-1])
+    return StageHandler(
+        call=handler,
+        decode=_decoder(kind) if takes_args else json.loads,
+        is_async=inspect.iscoroutinefunction(inspect.unwrap(handler)),
+        takes_job=takes_job,
+        takes_args=takes_args,
+    )
+
+
+def _is_job(parameter: inspect.Parameter) -> bool:
+    return parameter.name == "job" or str(parameter.annotation).rpartition(".")[2].strip("'") == "Job"
+
+
+def _annotation(handler: Handler, parameter: inspect.Parameter) -> Any:
+    if not isinstance(parameter.annotation, str):
+        return parameter.annotation
+    try:
+        return get_type_hints(handler)[parameter.name]
+    except (NameError, KeyError):
+        raise SettingsInvalid(
+            f"the type {parameter.annotation!r} of the arguments of {handler.__qualname__} cannot be resolved; "
+            "define it at module level and import it at run time, or pass args=... to the decorator"
+        ) from None
+
+
+def _decoder(kind: Any) -> Decoder:
+    if kind is None or kind in _PLAIN or getattr(kind, "__origin__", None) in _PLAIN:
+        return _plain
+    from pydantic import TypeAdapter, ValidationError  # noqa: PLC0415 - only typed handlers pay for it
+
+    adapter = TypeAdapter(kind)
+
+    def decode(payload: str) -> Any:
+        try:
+            return adapter.validate_json(payload)
+        except ValidationError as error:
+            # The places and the rules, never the values: str(error) would repeat the input.
+            places = ", ".join(
+                f"{'.'.join(str(part) for part in line['loc']) or 'payload'} ({line['type']})"
+                for line in error.errors(include_input=False, include_url=False, include_context=False)[:10]
+            )
+            raise ArgumentsInvalid(f"the payload does not fit {kind.__name__}: {places}") from None
+
+    return decode
+
+
+def _plain(payload: str) -> Any:
+    try:
+        return json.loads(payload)
+    except (ValueError, RecursionError):
+        raise ArgumentsInvalid("the payload is nested too deeply or is not JSON") from None

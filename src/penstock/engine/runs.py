@@ -1,0 +1,79 @@
+"""A run: one bounded stretch of work, and what it came to (Q-77 to Q-79)."""
+
+from __future__ import annotations
+
+from collections import Counter
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any
+
+from penstock.contract.keys import uuid7
+
+if TYPE_CHECKING:
+    from penstock.contract.claims import Caps, Trigger
+
+
+class Run:
+    """Counts of one run. It is over when it claims no more and all its claims have ended."""
+
+    __slots__ = (
+        "by_error", "by_model", "canceled", "caps", "claimed", "claiming", "failed", "finished_at", "function", "left_waiting",
+        "lost", "rate_limited", "requeued", "run_id", "started_at", "started_mono", "succeeded", "trigger",
+    )  # fmt: skip
+
+    def __init__(self, function: str, trigger: Trigger, caps: Caps, started_mono: float) -> None:
+        self.run_id = uuid7()
+        self.function = function
+        self.trigger = trigger
+        self.caps = caps
+        self.started_mono = started_mono
+        self.started_at = datetime.now(UTC)
+        self.finished_at: datetime | None = None
+        self.claiming = True
+        self.claimed = self.succeeded = self.failed = self.requeued = self.canceled = self.lost = 0
+        self.rate_limited = 0
+        self.left_waiting: int | None = None
+        self.by_model: Counter[str] = Counter()
+        self.by_error: Counter[str] = Counter()
+
+    @property
+    def ended(self) -> int:
+        """How many of its claims have ended."""
+        return self.succeeded + self.failed + self.requeued + self.canceled + self.lost
+
+    @property
+    def over(self) -> bool:
+        """Whether nothing of it is open."""
+        return not self.claiming and self.ended >= self.claimed
+
+    def room(self, now: float) -> int:
+        """How many more jobs it may take at *now*: none once its time is up (Q-52)."""
+        if now - self.started_mono >= self.caps.runtime.total_seconds():
+            return 0
+        return self.caps.jobs - self.claimed
+
+    def finish(self) -> None:
+        """Stamp the end."""
+        self.finished_at = datetime.now(UTC)
+
+    def row(self, worker_id: str, profile: str) -> dict[str, Any]:
+        """The record as stored in `penstock.runs`."""
+        return {
+            "run_id": str(self.run_id),
+            "function": self.function,
+            "trigger": str(self.trigger),
+            "worker_id": worker_id,
+            "profile": profile,
+            "seconds": ((self.finished_at or datetime.now(UTC)) - self.started_at).total_seconds(),
+            "max_jobs_per_run": self.caps.jobs,
+            "max_runtime_seconds": max(1, round(self.caps.runtime.total_seconds())),
+            "claimed_count": self.claimed,
+            "succeeded_count": self.succeeded,
+            "failed_count": self.failed,
+            "requeued_count": self.requeued,
+            "canceled_count": self.canceled,
+            "lost_count": self.lost,
+            "left_waiting_count": self.left_waiting,
+            "rate_limited_count": self.rate_limited,
+            "by_model": dict(self.by_model),
+            "by_error": dict(self.by_error),
+        }

@@ -1,0 +1,168 @@
+"""Slots: as many handlers at once as the worker's concurrency, fed from a short backlog.
+
+A slot takes the next claim as soon as it is done with one, without a new task
+for each: a task costs more than a small job. Slots start when there is work
+and end when there is none.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections import deque
+from typing import TYPE_CHECKING, Final
+
+from penstock.contract.verdicts import Requeued
+from penstock.engine.executor import LOST, Executor
+from penstock.engine.recorder import MOST_WAITING, log_ids
+from penstock.engine.running import Running, Stop
+from penstock.telemetry import events
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+    from datetime import timedelta
+    from uuid import UUID
+
+    from penstock.contract.claims import Claim
+    from penstock.engine.recorder import Recorder
+    from penstock.engine.registry import JobType
+    from penstock.engine.runs import Run
+    from penstock.engine.workplace import Workplace
+
+MOST_AHEAD: Final = 1000  # jobs claimed ahead of the slots, at the most …
+AHEAD_SECONDS: Final = 0.05  # … and no more than are finished in this time
+BREATH: Final = 0.004  # seconds after which a slot lets the event loop breathe
+
+
+class Slots:
+    """Runs claims, at most *concurrency* at a time."""
+
+    def __init__(
+        self, place: Workplace, executor: Executor, recorder: Recorder, types: dict[str, JobType], concurrency: int
+    ) -> None:
+        self._place = place
+        self._executor = executor
+        self._recorder = recorder
+        self._types = types
+        self._concurrency = concurrency
+        self._backlog: deque[Running] = deque()
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._room = asyncio.Event()
+        self._room.set()
+        self._idle = asyncio.Event()
+        self._idle.set()
+        self._ahead = 0
+        self._finished = 0
+        self._measured = time.monotonic()
+
+    @property
+    def open(self) -> int:
+        """Claims that wait or run here."""
+        return len(self._backlog) + len(self._tasks)
+
+    def room(self) -> int:
+        """How many more claims are welcome: free slots, and a little ahead when jobs are short (C-25)."""
+        if self._recorder.waiting >= MOST_WAITING:
+            return 0
+        return max(0, self._concurrency + self._ahead - self.open)
+
+    async def wait_for_room(self) -> None:
+        """Return when a claim would find room."""
+        while True:
+            low = max(1, self._ahead // 2)
+            if self.room() >= low:
+                return
+            self._room.clear()
+            await self._room.wait()
+
+    def freed(self) -> None:
+        """The recorder has written a set: there may be room again, and a new measure of how fast jobs go."""
+        now = time.monotonic()
+        span = now - self._measured
+        if span > 0.01:  # noqa: PLR2004 - shorter spans say nothing
+            rate = self._finished / span
+            self._ahead = min(MOST_AHEAD, int(rate * AHEAD_SECONDS))
+            self._finished = 0
+            self._measured = now
+        self._room.set()
+
+    def add(self, claims: Iterable[Claim], run: Run) -> None:
+        """Take claims over from the fetcher."""
+        now = time.monotonic()
+        held = self._place.held
+        quiet = events.quiet()
+        for claim in claims:
+            running = Running(claim, self._types[claim.job_type], run, now)
+            earlier = held.get(claim.job_id)
+            if earlier is not None:
+                earlier.halt(Stop.LOST)  # this very process had lost it; the new claim owns it
+            held[claim.job_id] = running
+            self._backlog.append(running)
+            if not quiet:
+                events.job_claimed(claim, self._place.worker_id, log_ids(running))
+        self._idle.clear()
+        for _ in range(min(len(self._backlog), self._concurrency - len(self._tasks))):
+            task = asyncio.create_task(self._slot())
+            self._tasks.add(task)
+            task.add_done_callback(self._slot_ended)
+
+    async def _slot(self) -> None:
+        task = asyncio.current_task()
+        backlog = self._backlog
+        execute, put = self._executor.execute, self._recorder.put
+        since = time.monotonic()
+        while backlog:
+            running = backlog.popleft()
+            if running.stop is not None:
+                put(running, LOST)
+                continue
+            running.task = task
+            verdict, stack = await execute(running)
+            running.task = None
+            self._finished += 1
+            put(running, verdict, stack)
+            if len(backlog) < self._ahead // 2:
+                self._room.set()
+            now = time.monotonic()
+            if now - since > BREATH:
+                await asyncio.sleep(0)
+                since = time.monotonic()
+
+    def _slot_ended(self, task: asyncio.Task[None]) -> None:
+        self._tasks.discard(task)
+        self._room.set()
+        if not self._tasks and not self._backlog:
+            self._idle.set()
+        if not task.cancelled() and (error := task.exception()) is not None:
+            events.internal_error("slot", type(error).__name__)
+
+    def halt(self, job_ids: Iterable[UUID], why: Stop) -> None:
+        """Stop the handlers of these jobs, if they are here."""
+        for job_id in job_ids:
+            running = self._place.held.get(job_id)
+            if running is not None:
+                running.halt(why)
+
+    def release_backlog(self, delay: timedelta, code: str) -> int:
+        """Give back what has not started; no attempt is used."""
+        count = len(self._backlog)
+        while self._backlog:
+            self._recorder.put(self._backlog.popleft(), Requeued(delay, code))
+        if not self._tasks:
+            self._idle.set()
+        return count
+
+    async def wait_idle(self, seconds: float | None) -> bool:
+        """Wait until nothing runs; False when *seconds* have passed first."""
+        try:
+            async with asyncio.timeout(seconds):
+                await self._idle.wait()
+        except TimeoutError:
+            return False
+        return True
+
+    def halt_all(self, why: Stop) -> None:
+        """Stop every handler."""
+        for running in list(self._place.held.values()):
+            if running.task is not None:
+                running.halt(why)

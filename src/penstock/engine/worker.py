@@ -1,0 +1,336 @@
+"""The worker: wakes when it is needed, drains in bounded runs, and stops without losing anything.
+
+What wakes it: a poke, the poll, a job that falls due, a lease that expires, a
+gate that opens. It never sleeps past the earliest of these (C-29) and never
+polls faster than that.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import socket
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any, Final
+from uuid import UUID, uuid4
+
+from penstock.contract.claims import Trigger
+from penstock.contract.errors import SettingsInvalid
+from penstock.contract.policies import CONTROL_CHANNEL, Dispatch
+from penstock.engine.deadlines import Deadlines
+from penstock.engine.executor import Executor
+from penstock.engine.fetcher import Fetcher, Group, group_types
+from penstock.engine.heartbeat import Heartbeat
+from penstock.engine.listener import Listener
+from penstock.engine.memory import rss_bytes
+from penstock.engine.recorder import Recorder
+from penstock.engine.running import Stop
+from penstock.engine.slots import Slots
+from penstock.engine.workplace import Workplace
+from penstock.store import claims as claim_store
+from penstock.store import connect
+from penstock.store import types as type_store
+from penstock.store import workers as worker_store
+from penstock.telemetry import events, metrics
+from penstock.version import VERSION
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from penstock.engine.registry import JobType
+    from penstock.engine.runs import Run
+    from penstock.settings import Settings
+
+POOL: Final = 6  # claims, records and a few handlers' transactions at once; handlers' own needs come on top
+SOONEST: Final = 0.001
+
+
+class Worker:
+    """Serves *types* until it is told to stop."""
+
+    def __init__(
+        self,
+        dsn: str,
+        types: Sequence[JobType],
+        settings: Settings,
+        *,
+        name: str | None = None,
+        concurrency: int | None = None,
+        insecure: bool = False,
+        pool_size: int | None = None,
+    ) -> None:
+        served = [t for t in types if t.policy.dispatch is Dispatch.NOTIFY]
+        if not served:
+            raise SettingsInvalid("this worker has no types to serve; scheduled types run by `penstock run` or the scheduler")
+        self._dsn = dsn
+        self._settings = settings
+        self._types = {t.name: t for t in served}
+        self._name = name or settings.worker_name
+        self._insecure = insecure
+        self.concurrency = concurrency or settings.concurrency
+        self._pool_size = pool_size or POOL
+        self._wake = asyncio.Event()
+        self._trigger = Trigger.POLL
+        self._poked = False
+        self._gates_moved = False
+        self._maintain = True
+        self._timer: asyncio.TimerHandle | None = None
+        self._stopping = False
+        self._stopped = asyncio.Event()
+        self.ready = asyncio.Event()  # set when LISTEN is active and the startup drain has been claimed
+        self.groups: list[Group] = group_types(served)
+        self.recycle = False  # the process should end after draining: too much memory, or a thread that hangs
+
+    async def run(self) -> None:
+        """Work until `stop` is called; then drain and return."""
+        await self._start()
+        try:
+            await self._loop()
+        finally:
+            await self._shut_down()
+
+    def stop(self, reason: str = "asked") -> None:
+        """Take no more work; `run` returns when what runs has ended or the grace is over."""
+        if not self._stopping:
+            self._stopping = True
+            if hasattr(self, "fetcher"):
+                self.fetcher.stopping = True
+                events.worker_stopping(self.worker_id, len(self.place.held), reason)
+            self._wake.set()
+
+    async def drain(self, trigger: Trigger = Trigger.ADMIN, cap: int | None = None) -> int:
+        """Promote, claim and run what is due, and wait for it; returns how many jobs were taken (D-41)."""
+        total = 0
+        for group in self.groups:
+            await self.fetcher.promote(group.types)
+            caps = group.drain if cap is None else type(group.drain)(cap, group.drain.runtime)
+            total += (await self.fetcher.drain(group, trigger, caps)).claimed
+        await self.settle()
+        return total
+
+    async def settle(self) -> None:
+        """Wait until everything taken has ended and is written."""
+        await self.slots.wait_idle(None)
+        while self.recorder.waiting:
+            await self.recorder.flush()
+            await asyncio.sleep(0)
+
+    # ------------------------------------------------------------------ start
+
+    async def _start(self) -> None:
+        await self._open()
+        self.listener = Listener(
+            self._settings.listen_dsn or self._dsn,
+            [CONTROL_CHANNEL, *(t.policy.channel for t in self._types.values())],
+            poked=self._on_poke,
+            restored=self._on_restored,
+        )
+        await self.listener.start()  # LISTEN first, then scan: nothing falls between (C-29)
+        events.worker_started(self.worker_id, sorted(self._types), self.concurrency)
+        self._trigger = Trigger.STARTUP
+        self._wake.set()
+
+    async def _open(self) -> None:
+        pool = await connect.create_pool(
+            self._dsn, size=self._pool_size, name="penstock worker", prepared=self._settings.prepared_statements
+        )
+        self._pool = pool
+        async with pool.acquire() as connection:
+            if not self._insecure:
+                await connect.refuse_unsafe_login(connection)
+        await type_store.sync(pool, [t.policy for t in self._types.values()])
+        host = socket.gethostname()[:60]
+        self.worker_id = self._name or await worker_store.free_name(pool, host)
+        who = worker_store.Identity(self.worker_id, uuid4(), host, os.getpid(), VERSION)
+        await worker_store.register(pool, who, sorted(self._types), self.concurrency)
+        self._who = who
+        self.place = Workplace(self.worker_id, pool, profile=self._settings.profile)
+        self.deadlines = Deadlines(self.place.held.values())
+        self.executor = Executor(self.place, self.deadlines, self.concurrency)
+        self.recorder = Recorder(self.place, flush_seconds=self._settings.flush_ms / 1000, freed=self._on_freed)
+        self.slots = Slots(self.place, self.executor, self.recorder, self._types, self.concurrency)
+        self.fetcher = Fetcher(self.place, self.slots, self.recorder, self._types)
+        loop = asyncio.get_running_loop()
+        self.heartbeat = Heartbeat(
+            self._dsn, who, self.place.held, lambda ids: _in_loop(loop, self.slots.halt, ids, Stop.LOST), rss_bytes
+        )
+        await self.fetcher.look_at_gates()
+        self.recorder.start()
+        self.heartbeat.start(min(t.policy.lease for t in self._types.values()))
+
+    # ------------------------------------------------------------------- loop
+
+    async def _loop(self) -> None:
+        while not self._stopping:
+            await self._wake.wait()
+            if self._stopping:
+                return
+            trigger = self._take_trigger()
+            try:
+                await self._round(trigger)
+            except connect.AWAY as error:
+                events.database_away("drain", type(error).__name__, 1.0)
+                self._maintain = True
+                self._sleep(1.0)
+
+    async def _round(self, trigger: Trigger) -> None:
+        if self._gates_moved:
+            self._gates_moved = False
+            await self.fetcher.look_at_gates()
+        if self._maintain:
+            await self._look_after(trigger)
+        filled = [group for group in self.groups if _filled(await self._drain(group, trigger))]
+        if trigger is Trigger.STARTUP:
+            self.ready.set()
+        while filled and not self._stopping:
+            filled = [group for group in filled if _filled(await self._drain(group, Trigger.FOLLOW_UP))]
+            if self._poked or self._wake.is_set():
+                break
+        if self._over_budget():
+            self.stop("recycle")
+        elif filled:
+            self._wake_now(Trigger.FOLLOW_UP)
+        elif not self._wake.is_set():
+            self._sleep(await self._until_needed())
+
+    async def _drain(self, group: Group, trigger: Trigger) -> Run:
+        return await self.fetcher.drain(group, trigger, group.startup if trigger is Trigger.STARTUP else group.drain)
+
+    async def _look_after(self, trigger: Trigger) -> None:
+        """What a poke does not need: expired leases, jobs that fell due, gates."""
+        self._maintain = False
+        if trigger in (Trigger.POLL, Trigger.STARTUP):
+            metrics.polled()
+        await self.fetcher.reap()
+        for group in self.groups:
+            await self.fetcher.promote(group.types)
+        await self.fetcher.look_at_gates()
+
+    async def _until_needed(self) -> float:
+        wake = await claim_store.next_wake(self.place.pool, list(self._types))
+        soonest = wake.seconds()
+        poll = float(self._settings.poll_seconds)
+        return poll if soonest is None else min(poll, max(SOONEST, soonest))
+
+    def _sleep(self, seconds: float) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+        self._timer = asyncio.get_running_loop().call_later(seconds, self._on_timer)
+
+    def _on_timer(self) -> None:
+        self._maintain = True
+        self._wake_now(Trigger.POLL)
+
+    def _wake_now(self, trigger: Trigger) -> None:
+        if not self._wake.is_set():
+            self._trigger = trigger
+        self._wake.set()
+
+    def _take_trigger(self) -> Trigger:
+        self._wake.clear()
+        self._poked = False
+        return self._trigger
+
+    def _over_budget(self) -> bool:
+        limit = self._settings.rss_limit_mb
+        if self.executor.abandoned:
+            self.recycle = True
+        elif limit is not None and (rss := rss_bytes()) is not None and rss > limit * 1024 * 1024:
+            self.recycle = True
+        return self.recycle
+
+    # ----------------------------------------------------------------- signals
+
+    def _on_poke(self, channel: str, payload: str) -> None:
+        if channel == CONTROL_CHANNEL:
+            self._on_control(payload)
+            return
+        job_type = _poked_type(payload)
+        if job_type is None or job_type in self._types:
+            self._poked = True
+            self._wake_now(Trigger.NOTIFY)
+
+    def _on_control(self, payload: str) -> None:
+        message = _json(payload)
+        if "cancel" in message:
+            try:
+                self.slots.halt([UUID(str(message["cancel"]))], Stop.CANCELED)
+            except ValueError:
+                return
+        if "gates" in message:
+            self._gates_moved = True
+            self._wake_now(Trigger.NOTIFY)
+
+    def _on_restored(self) -> None:
+        """Pokes were lost while nobody listened: look at everything."""
+        self._on_timer()
+
+    def _on_freed(self) -> None:
+        self.slots.freed()
+
+    # -------------------------------------------------------------------- stop
+
+    async def _shut_down(self) -> None:
+        self._stopping = True
+        if self._timer is not None:
+            self._timer.cancel()
+        if not hasattr(self, "heartbeat"):
+            await self._close_pool()
+            return
+        self.fetcher.stopping = True
+        self.slots.release_backlog(timedelta(0), "SHUTDOWN")
+        if not await self.slots.wait_idle(self._settings.grace_seconds):
+            self.slots.halt_all(Stop.SHUTDOWN)
+            await self.slots.wait_idle(5.0)
+        await self.recorder.close()
+        if hasattr(self, "listener"):
+            await self.listener.stop()
+        self.deadlines.close()
+        self.executor.close()
+        self.heartbeat.stop()  # last, so that no lease is lost while the rest winds down
+        await self._retire()
+        await self._close_pool()
+        events.worker_stopped(self.worker_id)
+        self._stopped.set()
+
+    async def _retire(self) -> None:
+        try:
+            await worker_store.retire(self.place.pool, self._who)
+        except connect.AWAY as error:
+            events.database_away("retire", type(error).__name__, 0.0)
+
+    async def _close_pool(self) -> None:
+        pool = getattr(self, "_pool", None)
+        if pool is not None:
+            try:
+                async with asyncio.timeout(5):
+                    await pool.close()
+            except (TimeoutError, *connect.AWAY):
+                pool.terminate()
+
+
+def _filled(run: Run) -> bool:
+    """Whether a run stopped at its cap, so that another one follows at once."""
+    return run.claimed >= run.caps.jobs
+
+
+def _in_loop(loop: asyncio.AbstractEventLoop, call: Callable[..., None], *arguments: Any) -> None:
+    try:
+        loop.call_soon_threadsafe(call, *arguments)
+    except RuntimeError:  # the loop is closed: there is nothing left to tell
+        return
+
+
+def _poked_type(payload: str) -> str | None:
+    """The type that a poke names; None, for all, when it names none that can be read (C-28)."""
+    named = _json(payload).get("job_type")
+    return named if isinstance(named, str) else None
+
+
+def _json(payload: str) -> dict[str, Any]:
+    try:
+        message = json.loads(payload)
+    except (ValueError, RecursionError):
+        return {}
+    return message if isinstance(message, dict) else {}

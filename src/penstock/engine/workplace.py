@@ -1,0 +1,26 @@
+"""What all parts of one worker share."""
+
+from __future__ import annotations
+
+import random as _random
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from uuid import UUID
+
+    import asyncpg
+
+    from penstock.engine.running import Running
+
+
+@dataclass(slots=True)
+class Workplace:
+    """The worker's name, its connections and what it holds."""
+
+    worker_id: str
+    pool: asyncpg.Pool[Any]
+    profile: str = "base"
+    held: dict[UUID, Running] = field(default_factory=dict)
+    random: Callable[[], float] = _random.random

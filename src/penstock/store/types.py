@@ -1,0 +1,127 @@
+"""Policies in the database, and the gates that operators and the breaker move."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+from penstock.contract.errors import NotFound
+from penstock.contract.policies import CONTROL_CHANNEL, Audit, Limits, Policy
+from penstock.store.statements import sql
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    import asyncpg
+
+    from penstock.store.claims import Db
+
+
+async def sync(db: Db, policies: Iterable[Policy]) -> None:
+    """Write *policies* to `penstock.types`; one that has not changed is left alone."""
+    for policy in policies:
+        await db.execute(sql("types/sync"), *_columns(policy))
+
+
+async def known(db: Db) -> list[asyncpg.Record]:
+    """Every type with its policy and its gates."""
+    return await db.fetch("select * from penstock.types order by job_type")
+
+
+async def gated(db: Db, types: Sequence[str]) -> list[str]:
+    """Those of *types* that must be claimed one by one."""
+    return [row["job_type"] for row in await db.fetch(sql("types/gates"), types) if row["gated"]]
+
+
+async def pause(db: Db, job_type: str, *, who: str, why: str | None) -> None:
+    """Claim no more of *job_type*; what runs goes on."""
+    await _move_gate(
+        db,
+        "update penstock.types set paused_at = coalesce(paused_at, penstock.now()), paused_by = $2, pause_reason = $3 "
+        "where job_type = $1 returning job_type",
+        job_type,
+        who,
+        why,
+    )
+
+
+async def resume(db: Db, job_type: str) -> None:
+    """Claim *job_type* again."""
+    await _move_gate(
+        db,
+        "update penstock.types set paused_at = null, paused_by = null, pause_reason = null where job_type = $1 returning job_type",
+        job_type,
+    )
+
+
+async def trip_breaker(db: Db, job_type: str, code: str) -> bool:
+    """Count a failure that retries cannot mend; True when the breaker is open now."""
+    tripped = bool(await db.fetchval("select penstock.trip_breaker($1, $2)", job_type, code))
+    if tripped:
+        await _announce(db)
+    return tripped
+
+
+async def close_breaker(db: Db, job_type: str) -> bool:
+    """A job succeeded, or an operator says so; True when that changed anything."""
+    closed = bool(await db.fetchval("select penstock.close_breaker($1)", job_type))
+    if closed:
+        await _announce(db)
+    return closed
+
+
+async def set_limits(db: Db, job_type: str, limits: Limits) -> None:
+    """Change the limits of a type until its policy changes."""
+    await _move_gate(
+        db,
+        "update penstock.types set max_running = $2, rate_count = $3, rate_period = $4, key_max_running = $5, "
+        "key_rate_count = $6, key_rate_period = $7 where job_type = $1 returning job_type",
+        job_type,
+        *_limit_columns(limits),
+    )
+
+
+async def _move_gate(db: Db, statement: str, *arguments: object) -> None:
+    if await db.fetchval(statement, *arguments) is None:
+        raise NotFound("type", arguments[0])
+    await _announce(db)
+
+
+async def _announce(db: Db) -> None:
+    """Workers look at their gates again."""
+    await db.execute("select pg_notify($1, '{\"gates\": true}')", CONTROL_CHANNEL)
+
+
+def _columns(policy: Policy) -> tuple[Any, ...]:
+    return (
+        policy.job_type,
+        json.dumps(policy.to_json(), sort_keys=True),
+        list(policy.stages),
+        policy.attempts,
+        policy.priority,
+        policy.audit is Audit.FULL,
+        policy.stale_counts_attempt,
+        policy.max_reclaims,
+        policy.replayable,
+        policy.steps_required,
+        str(policy.dispatch),
+        policy.channel,
+        policy.max_payload_bytes,
+        policy.enqueue_role,
+        policy.keep_finished,
+        policy.keep_keys,
+        policy.breaker.after,
+        policy.breaker.cooldown,
+        *_limit_columns(policy.limits),
+    )
+
+
+def _limit_columns(limits: Limits) -> tuple[Any, ...]:
+    return (
+        limits.running,
+        limits.rate.count if limits.rate else None,
+        limits.rate.period if limits.rate else None,
+        limits.key_running,
+        limits.key_rate.count if limits.key_rate else None,
+        limits.key_rate.period if limits.key_rate else None,
+    )

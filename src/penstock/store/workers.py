@@ -1,0 +1,80 @@
+"""The workers that are alive, by their own word every few seconds."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import TYPE_CHECKING, Final
+
+from penstock.contract.errors import WorkerNameTaken
+from penstock.store.statements import sql
+
+if TYPE_CHECKING:
+    from uuid import UUID
+
+    import asyncpg
+
+    from penstock.store.claims import Db
+
+ALIVE: Final = timedelta(seconds=60)  # a heartbeat this old no longer counts
+
+
+@dataclass(frozen=True, slots=True)
+class Identity:
+    """Who a worker says it is. `instance` tells two processes of one name apart."""
+
+    worker_id: str
+    instance: UUID
+    host: str
+    pid: int
+    version: str
+
+
+async def register(db: Db, who: Identity, types: list[str], concurrency: int) -> None:
+    """Take the worker's name; a name whose owner is alive raises `WorkerNameTaken`."""
+    taken = await db.fetchval(
+        sql("workers/register"), who.worker_id, who.instance, who.host, who.pid, who.version, types, concurrency, ALIVE
+    )
+    if taken is None:
+        raise WorkerNameTaken(who.worker_id)
+
+
+async def beat(db: Db, who: Identity, *, running: int, rss_bytes: int | None) -> bool:
+    """Say that the worker lives; False when the name has been taken over."""
+    tag: str = await db.execute(
+        "update penstock.workers set heartbeat_at = penstock.now(), running = $3, rss_bytes = $4 "
+        "where worker_id = $1 and instance = $2",
+        who.worker_id,
+        who.instance,
+        running,
+        rss_bytes,
+    )
+    return tag == "UPDATE 1"
+
+
+async def retire(db: Db, who: Identity) -> None:
+    """The worker has stopped; its name is free at once."""
+    await db.execute(
+        "update penstock.workers set stopped_at = penstock.now(), running = 0 where worker_id = $1 and instance = $2",
+        who.worker_id,
+        who.instance,
+    )
+
+
+async def free_name(db: Db, base: str, *, most: int = 1000) -> str:
+    """The first of `base-1`, `base-2`, … that no live worker has (names stay few, C-54)."""
+    rows = await db.fetch(
+        "select worker_id from penstock.workers where stopped_at is null and heartbeat_at > penstock.now() - $1::interval",
+        ALIVE,
+    )
+    taken = {row["worker_id"] for row in rows}
+    return next(name for n in range(1, most) if (name := f"{base}-{n}") not in taken)
+
+
+async def listed(db: Db) -> list[asyncpg.Record]:
+    """Every worker, the newest heartbeat first."""
+    return await db.fetch(
+        "select *, stopped_at is null and heartbeat_at > penstock.now() - $1::interval as alive "
+        "from penstock.workers order by heartbeat_at desc",
+        ALIVE,
+    )

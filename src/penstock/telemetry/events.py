@@ -1,0 +1,116 @@
+"""Every log line Penstock writes: one function per event, with fixed keys.
+
+Ids, counts, codes and times only. There is no event that takes free text, so
+no text of a user can get into a log. A line that would not be printed costs
+one comparison.
+"""
+
+from __future__ import annotations
+
+import logging
+from typing import TYPE_CHECKING
+
+import structlog
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from uuid import UUID
+
+    from penstock.contract.claims import Claim
+
+log = structlog.get_logger("penstock")
+_gate = logging.getLogger("penstock")
+
+
+def quiet() -> bool:
+    """Whether lines of a job's ordinary life are switched off."""
+    return not _gate.isEnabledFor(logging.INFO)
+
+
+def job_claimed(claim: Claim, worker_id: str, ids: Mapping[str, str | None]) -> None:
+    """The first line of every claim (D-67)."""
+    log.info("job_claimed", job_id=str(claim.job_id), job_type=claim.job_type, attempt=claim.attempt, worker_id=worker_id, **ids)
+
+
+def job_completed(claim: Claim, seconds: float, ids: Mapping[str, str | None]) -> None:
+    """The last line of every successful claim (D-68)."""
+    log.info("job_completed", job_id=str(claim.job_id), job_type=claim.job_type, duration_ms=round(seconds * 1000, 3), **ids)
+
+
+def job_failed(claim: Claim, code: str, *, will_retry: bool, ids: Mapping[str, str | None]) -> None:
+    """An attempt went wrong, or the job is dead (D-69)."""
+    log.warning(
+        "job_failed",
+        job_id=str(claim.job_id),
+        job_type=claim.job_type,
+        stage=claim.stage,
+        attempt=claim.attempt,
+        error_code=code,
+        will_retry=will_retry,
+        **ids,
+    )
+
+
+def job_requeued(claim: Claim, code: str | None, seconds: float) -> None:
+    """Back to the queue without an attempt used."""
+    log.info("job_requeued", job_id=str(claim.job_id), job_type=claim.job_type, code=code, delay_ms=round(seconds * 1000))
+
+
+def lease_lost(claim: Claim) -> None:
+    """The claim was superseded; its result was dropped (C-31)."""
+    log.warning("lease_lost", job_id=str(claim.job_id), job_type=claim.job_type, claim_seq=claim.claim_seq)
+
+
+def stale_claim_requeued(job_id: UUID, job_type: str, outcome: str) -> None:
+    """The reaper ended an expired claim."""
+    log.warning("stale_claim_requeued", job_id=str(job_id), job_type=job_type, outcome=outcome)
+
+
+def worker_started(worker_id: str, types: list[str], concurrency: int) -> None:
+    """A worker is ready."""
+    log.info("worker_started", worker_id=worker_id, types=types, concurrency=concurrency)
+
+
+def worker_stopping(worker_id: str, running: int, reason: str) -> None:
+    """A worker takes no more work."""
+    log.info("worker_stopping", worker_id=worker_id, running=running, reason=reason)
+
+
+def worker_stopped(worker_id: str) -> None:
+    """A worker has ended; all its claims are closed."""
+    log.info("worker_stopped", worker_id=worker_id)
+
+
+def listener_lost(channels: list[str], error: str, retry_seconds: float) -> None:
+    """Pokes do not arrive; polling goes on."""
+    log.warning("listener_lost", channels=channels, error=error, retry_seconds=retry_seconds)
+
+
+def listener_ready(channels: list[str]) -> None:
+    """Pokes arrive."""
+    log.info("listener_ready", channels=channels)
+
+
+def database_away(what: str, error: str, retry_seconds: float) -> None:
+    """A statement could not be run; it will be tried again."""
+    log.warning("database_away", what=what, error=error, retry_seconds=retry_seconds)
+
+
+def breaker_opened(job_type: str, code: str) -> None:
+    """A type is no longer claimed until a probe succeeds."""
+    log.error("breaker_opened", job_type=job_type, error_code=code)
+
+
+def breaker_closed(job_type: str) -> None:
+    """A type is claimed again."""
+    log.info("breaker_closed", job_type=job_type)
+
+
+def handler_abandoned(claim: Claim) -> None:
+    """A synchronous handler went on past its limit; its thread cannot be stopped (C-63)."""
+    log.error("handler_abandoned", job_id=str(claim.job_id), job_type=claim.job_type)
+
+
+def internal_error(what: str, error: str) -> None:
+    """Something that should not happen, with the name of the exception only."""
+    log.error("internal_error", what=what, error=error)
