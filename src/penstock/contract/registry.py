@@ -15,7 +15,7 @@ from datetime import date
 from enum import StrEnum
 from typing import TYPE_CHECKING, Final
 
-from penstock.contract.statuses import MOVES, RANKS, Status
+from penstock.contract.statuses import MOVES, RANKS, Move, Status
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -133,7 +133,7 @@ def claim_rules(statement: str) -> tuple[str, ...]:
     return tuple(sorted(rules))
 
 
-def machine_digest(claim_statements: Iterable[str], moves: Mapping[tuple[str, str], str] | None = None) -> str:
+def machine_digest(claim_statements: Iterable[str], moves: Mapping[tuple[Status, Move], Status] | None = None) -> str:
     """The digest of statuses, moves, ranks and claiming rules."""
     table = MOVES if moves is None else moves
     snapshot = {
