@@ -144,6 +144,7 @@ def test_a_home_too_deep_for_a_socket_gets_a_short_private_one(home: Path) -> No
             assert connection.execute("select 1").fetchone() == (1,)
     finally:
         deep.stop()
+        shutil.rmtree(deep.home.socket)
 
 
 def test_a_short_socket_directory_that_was_swept_away_is_made_anew(home: Path) -> None:
@@ -241,6 +242,14 @@ def test_a_stranger_is_turned_away_even_when_the_directory_is_opened(running: Em
         packaged(),
     )
     assert "Peer authentication failed" in printed
+
+
+@as_root
+def test_somebody_elses_home_is_refused_by_name(running: EmbeddedServer) -> None:
+    printed = run_as_nobody(
+        "try:\n    server.hold()\nexcept Exception as error:\n    print(error)\n", running.path, packaged()
+    )
+    assert f"{running.path} belongs to somebody else" in printed
 
 
 @as_root

@@ -93,9 +93,8 @@ class Home:
     def locked(self) -> Iterator[None]:
         """Be the only process that starts, stops or counts; wait for the others."""
         self._make(self.path)
-        descriptor = os.open(self.path / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        descriptor = self._open(self.path / "lock")
         try:
-            os.fchown(descriptor, self.path.stat().st_uid, -1)
             _lock_patiently(descriptor, self.path)
             yield
         finally:
@@ -104,8 +103,7 @@ class Home:
     def add_holder(self) -> int:
         """Count this process as a user of the server; closing the descriptor ends it."""
         path = self.holders / f"{os.getpid()}.{next(_sequence)}"
-        descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-        os.fchown(descriptor, self.path.stat().st_uid, -1)
+        descriptor = self._open(path)
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         return descriptor
 
@@ -125,6 +123,18 @@ class Home:
                 "Set PENSTOCK_HOME to a directory you can write, or PENSTOCK_DSN to use "
                 "another server."
             ) from error
+
+    def _open(self, path: Path) -> int:
+        """Open or create a lock file that belongs to the owner of the home, also when root made it."""
+        try:
+            descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+            os.fchown(descriptor, self.path.stat().st_uid, -1)
+        except PermissionError:
+            raise EmbeddedServerError(
+                f"the embedded server in {self.path} belongs to somebody else. "
+                "Set PENSTOCK_HOME to a directory of your own, or PENSTOCK_DSN to use another server."
+            ) from None
+        return descriptor
 
     def _open_socket_directory(self, account: Account) -> None:
         run = self.path / "run"
