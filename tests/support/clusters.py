@@ -13,7 +13,7 @@ import shutil
 import tempfile
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
@@ -118,8 +118,10 @@ def open_session_directory() -> tuple[Path, int]:
     """Make the directory of this run and lock it; the lock tells others that it is in use."""
     sweep_abandoned()
     path = new_home()
-    descriptor = os.open(path / "run.lock", os.O_RDWR | os.O_CREAT, 0o600)
+    unlocked = path / "run.lock.new"  # never visible to a sweeper before it is locked
+    descriptor = os.open(unlocked, os.O_RDWR | os.O_CREAT, 0o600)
     fcntl.flock(descriptor, fcntl.LOCK_EX)
+    unlocked.rename(path / "run.lock")
     os.environ[DIRECTORY_VARIABLE] = str(path)
     return path, descriptor
 
@@ -132,10 +134,10 @@ def session_server() -> EmbeddedServer:
 
 def sweep_abandoned() -> None:
     """Remove the servers of test runs that were killed."""
-    for path in _temporary().glob(f"{PREFIX}*"):
-        lock = path / "run.lock"
-        if path.stat().st_uid == os.geteuid() and lock.exists() and _is_free(lock):
-            remove_server(EmbeddedServer(path, binaries_under_test()))
+    for lock in _temporary().glob(f"{PREFIX}*/run.lock"):
+        with suppress(FileNotFoundError):  # another run sweeps at the same time
+            if lock.stat().st_uid == os.geteuid() and _is_free(lock):
+                remove_server(EmbeddedServer(lock.parent, binaries_under_test()))
 
 
 def _temporary() -> Path:
