@@ -20,29 +20,33 @@ _SHORT_LITERAL: Final = 16
 _NAME_LITERAL: Final = 40
 
 _IDENTIFIER: Final = re.compile(r"[A-Za-z_][A-Za-z_.]*", re.ASCII)
+_PREFIXED: Final = (  # how providers begin their keys
+    r"(?:(?:sk|pk|rk|re|whsec|gh[opusr]|glpat|github_pat|xox[a-z]|hf|npm|sg|ya29)[-_.]|(?-i:AKIA|ASIA|AIza|eyJ))"
+    r"[a-z0-9+/=_.-]{10,}"
+)
+_HIDDEN: Final = re.compile(rf"(?:\b|_){_PREFIXED}", re.IGNORECASE)
 _MIXED: Final = re.compile(r"(?=[^0-9]*[0-9])(?=[^A-Za-z]*[A-Za-z])", re.ASCII)
 
 # One pass, leftmost first; on a tie the earlier line wins. The group's name picks the mask.
 _SENSITIVE: Final = re.compile(
-    r"""
-      (?P<uuid>(?<![\w-])[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}(?![\w-]))
+    rf"""
+      (?P<uuid>(?<![\w-])[0-9a-f]{{8}}(?:-[0-9a-f]{{4}}){{3}}-[0-9a-f]{{12}}(?![\w-]))
     | (?P<key>-----BEGIN[ ][A-Z ]+-----.*?(?:-----END[ ][A-Z ]+-----|\Z))
-    | (?P<detail>\b(?:DETAIL|CONTEXT|QUERY|STATEMENT|PARAMETERS|invalid[ ](?:input|literal)[^\n:]{0,80}):[^\n]*)
+    | (?P<detail>\b(?:DETAIL|CONTEXT|QUERY|STATEMENT|PARAMETERS|invalid[ ](?:input|literal)[^\n:]{{0,80}}):[^\n]*)
     | (?P<values>=\s?\([^)]*\)?)                                              # Key (name)=(value)
-    | (?P<url>[a-z][a-z0-9+.-]{1,30}://[^\s'"<>]+)
-    | (?P<bearer>\b(?:Bearer|Basic|Token|Digest)\s+[^\s'",;]{6,})
-    | (?P<secret>["']?(?<![\w.-])[\w.-]{0,40}
+    | (?P<url>[a-z][a-z0-9+.-]{{1,30}}://[^\s'"<>]+)
+    | (?P<bearer>\b(?:Bearer|Basic|Token|Digest)\s+[^\s'",;]{{6,}})
+    | (?P<secret>["']?(?<![\w.-])[\w.-]{{0,40}}
         (?:pass(?:word|wd|phrase|file)?|pwd|secret|token|(?:api|access|private|signing)[_-]?key|authorization
-          |credentials?|cookie|session(?:[_-]?id)?|signature|input_value|dsn)[\w-]{0,20}
+          |credentials?|cookie|session(?:[_-]?id)?|signature|input_value|dsn)[\w-]{{0,20}}
         ["']?\s*(?:=>|[:=])\s*(?:(?:Bearer|Basic|Token|Digest)\s+)?
-        (?:"[^"]*"?|'[^']*'?|[^\s,;&)\]}]+))
+        (?:"[^"]*"?|'[^']*'?|[^\s,;&)\]}}]+))
     | (?P<email>[^\s@<>()\[\]"',;:=]+@[^\s@<>()\[\]"',;:=]+)
-    | (?P<prefixed>\b(?:(?:sk|pk|rk|re|whsec|gh[opusr]|glpat|github_pat|xox[a-z]|hf|npm|sg|ya29)[-_.]
-        |(?-i:AKIA|ASIA|AIza|eyJ))[a-z0-9+/=_.-]{10,})
+    | (?P<prefixed>\b{_PREFIXED})
     | (?P<quoted>(?P<mark>['"`])(?:(?!(?P=mark)).)*(?P=mark))
-    | (?P<unclosed>(?<!\w)['"`][^'"`]{17,}\Z)
-    | (?P<number>(?<![\w.-])(?!\d{4}-\d\d-\d\d)\+?\(?\d(?:[\s().-]{0,2}\d){6,}(?![\w-]))
-    | (?P<token>[a-z0-9+/_=.~-]{20,})
+    | (?P<unclosed>(?<!\w)['"`][^'"`]{{17,}}\Z)
+    | (?P<number>(?<![\w.-])(?!\d{{4}}-\d\d-\d\d)\+?\(?\d(?:[\s().-]{{0,2}}\d){{6,}}(?![\w-]))
+    | (?P<token>[a-z0-9+/_.~-]{{20,}}={{0,2}})
     """,
     re.IGNORECASE | re.DOTALL | re.VERBOSE,
 )
@@ -98,7 +102,8 @@ def _secret(text: str) -> str:
 
 def _token(text: str) -> str:
     """Long runs with letters and digits are keys or hashes; a long plain word is not."""
-    return "[token]" if _MIXED.match(text) or len(text) > 2 * _NAME_LITERAL else text
+    telling = _MIXED.match(text) or _HIDDEN.search(text) or len(text) > 2 * _NAME_LITERAL
+    return "[token]" if telling else text
 
 
 _MASKS: Final[dict[str, Callable[[str], str]]] = {
