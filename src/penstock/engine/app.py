@@ -49,7 +49,9 @@ class Penstock:
 
     # ------------------------------------------------------------------ types
 
-    def job(self, name: str, *, args: Any = None, log_ids: Sequence[str] = (), **policy: Any) -> Callable[[Callable[..., Any]], JobType]:
+    def job(
+        self, name: str, *, args: Any = None, log_ids: Sequence[str] = (), **policy: Any
+    ) -> Callable[[Callable[..., Any]], JobType]:
         """Declare a type of one stage by its handler; the keywords are the fields of `Policy`."""
 
         def declare(handler: Callable[..., Any]) -> JobType:
@@ -178,7 +180,9 @@ class Penstock:
         stored = None if keys is None else [None if key is None else stored_key(name, key) for key in keys]
         for what, given in (("keys", keys), ("limit_keys", limit_keys)):
             if given is not None and len(given) != len(texts):
-                raise EnqueueRefused(f"{what} has {len(given)} entries for {len(texts)} payloads; give one each, or None")
+                raise EnqueueRefused(
+                    f"{what} has {len(given)} entries for {len(texts)} payloads; give one each, or None"
+                )
         due = _due(run_at, delay)
         if connection is not None:
             return await self._put_many(connection, name, texts, stored, due, priority, limit_keys)
@@ -211,7 +215,9 @@ class Penstock:
         )
 
     def _payload_limits(self, name: str) -> dict[str, int]:
-        declared = self.types.get(name).policy.max_payload_bytes if name in self.types else self.settings.payload_max_bytes
+        declared = (
+            self.types.get(name).policy.max_payload_bytes if name in self.types else self.settings.payload_max_bytes
+        )
         return {"max_bytes": declared, "max_depth": self.settings.payload_max_depth}
 
     async def _put_typed(self, job: jobs.NewJob, job_type: str | JobType) -> jobs.Put:

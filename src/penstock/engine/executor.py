@@ -154,7 +154,9 @@ class Executor:
         match running.stop:
             case Stop.TIMEOUT:
                 failure = Failure(FailureClass.HANDLER_TIMEOUT, retryable=True)
-                return self._judged(running, failure), f"HANDLER_TIMEOUT in stage {running.claim.stage}: stopped at its time limit"
+                return self._judged(
+                    running, failure
+                ), f"HANDLER_TIMEOUT in stage {running.claim.stage}: stopped at its time limit"
             case Stop.SHUTDOWN:
                 return Requeued(delay=_NO_DELAY, code="SHUTDOWN"), ""
             case _:
@@ -162,9 +164,7 @@ class Executor:
 
     def _judged(self, running: Running, failure: Failure) -> Verdict:
         running.attempts += 1
-        return judge(
-            failure, running.attempts, running.claim.max_attempts, running.job_type.policy, self._place.random
-        )
+        return judge(failure, running.attempts, running.claim.max_attempts, running.job_type.policy, self._place.random)
 
     def close(self) -> None:
         """Let go of the threads; those that hang are left behind."""

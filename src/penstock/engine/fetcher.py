@@ -25,7 +25,6 @@ if TYPE_CHECKING:
     from penstock.engine.workplace import Workplace
 
 
-
 @dataclass(frozen=True, slots=True)
 class Group:
     """Types that share the bounds of a run."""
@@ -108,7 +107,12 @@ class Fetcher:
                 break
             lease = self._types[job_type].policy.lease
             claims += await store.take_gated(
-                self._place.pool, job_type, lease, limit=limit - len(claims), worker=self._place.worker_id, run=run.run_id
+                self._place.pool,
+                job_type,
+                lease,
+                limit=limit - len(claims),
+                worker=self._place.worker_id,
+                run=run.run_id,
             )
         if claims:
             passing(CrashPoint.AFTER_CLAIM)

@@ -133,4 +133,3 @@ class Heartbeat:
         connection, self._connection = self._connection, None
         if connection is not None:
             connection.terminate()
-

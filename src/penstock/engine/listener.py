@@ -94,7 +94,7 @@ class Listener:
         try:
             async with asyncio.timeout(self._patience):
                 heard = await self._connection.fetch("select pg_listening_channels() as channel")
-        except (TimeoutError, *connect.AWAY):
+        except connect.AWAY:
             return False
         return {row["channel"] for row in heard} >= set(self._channels)
 

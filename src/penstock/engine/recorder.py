@@ -50,6 +50,7 @@ class Recorder:
         self._closing = False
         self._task: asyncio.Task[None] | None = None
         self._writing = 0
+        self._mending: set[asyncio.Task[None]] = set()
         self.shaky: set[str] = set()  # types whose breaker has counted a failure
         self.requeued = False  # something went back since the fetcher last looked
 
@@ -175,7 +176,8 @@ class Recorder:
             metrics.processed(job_type, values)
             if job_type in self.shaky:
                 self.shaky.discard(job_type)
-                asyncio.get_running_loop().create_task(self._mend(job_type))
+                self._mending.add(task := asyncio.create_task(self._mend(job_type)))
+                task.add_done_callback(self._mending.discard)
 
     async def _write_others(self, others: list[tuple[Running, Verdict, str]]) -> None:
         requeues, deaths = [], []
@@ -186,7 +188,9 @@ class Recorder:
                 case Retried():
                     requeues.append((running, retry(running, verdict, stack)))
                 case Requeued():
-                    requeues.append((running, store.Requeue(running.claim, verdict.delay, charged=False, code=verdict.code)))
+                    requeues.append(
+                        (running, store.Requeue(running.claim, verdict.delay, charged=False, code=verdict.code))
+                    )
                 case Died():
                     deaths.append((running, death(running, verdict, stack, self._place.worker_id)))
                 case Ended():
@@ -200,9 +204,9 @@ class Recorder:
                 self._count_requeued(running, move, lost=running.claim in lost)
             self.requeued = True
         if deaths:
-            lost = await self._persist("deaths", lambda: store.fail(pool, worker, [move for _, move in deaths]))
-            for running, move in deaths:
-                await self._count_death(running, move, lost=running.claim in lost)
+            lost = await self._persist("deaths", lambda: store.fail(pool, worker, [letter for _, letter in deaths]))
+            for running, letter in deaths:
+                await self._count_death(running, letter, lost=running.claim in lost)
 
     async def _write_ended(self, running: Running, verdict: Ended) -> None:
         pool, worker = self._place.pool, self._place.worker_id

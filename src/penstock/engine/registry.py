@@ -60,7 +60,9 @@ class JobType:
         try:
             return self.handlers[stage]
         except KeyError:
-            raise SettingsInvalid(f"type {self.name!r} has no handler for stage {stage!r}; declare one with .stage({stage!r})") from None
+            raise SettingsInvalid(
+                f"type {self.name!r} has no handler for stage {stage!r}; declare one with .stage({stage!r})"
+            ) from None
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Call the handler itself, without the engine."""
@@ -107,7 +109,9 @@ class Registry:
 def _inspect(handler: Handler, declared: Any) -> StageHandler:
     parameters = list(inspect.signature(handler).parameters.values())
     if len(parameters) > 2:  # noqa: PLR2004 - job and args
-        raise SettingsInvalid(f"handler {handler.__qualname__} takes (job), (args) or (job, args), not {len(parameters)} parameters")
+        raise SettingsInvalid(
+            f"handler {handler.__qualname__} takes (job), (args) or (job, args), not {len(parameters)} parameters"
+        )
     takes_job = len(parameters) == 2 or (len(parameters) == 1 and _is_job(parameters[0]))  # noqa: PLR2004
     takes_args = len(parameters) == 2 or (len(parameters) == 1 and not takes_job)  # noqa: PLR2004
     kind = declared

@@ -44,6 +44,7 @@ if TYPE_CHECKING:
 
 POOL: Final = 6  # claims, records and a few handlers' transactions at once; handlers' own needs come on top
 SOONEST: Final = 0.001
+ORPHAN_AGE: Final = timedelta(minutes=10)
 
 
 class Worker:
@@ -62,7 +63,9 @@ class Worker:
     ) -> None:
         served = [t for t in types if t.policy.dispatch is Dispatch.NOTIFY]
         if not served:
-            raise SettingsInvalid("this worker has no types to serve; scheduled types run by `penstock run` or the scheduler")
+            raise SettingsInvalid(
+                "this worker has no types to serve; scheduled types run by `penstock run` or the scheduler"
+            )
         self._dsn = dsn
         self._settings = settings
         self._types = {t.name: t for t in served}
@@ -75,6 +78,7 @@ class Worker:
         self._poked = False
         self._gates_moved = False
         self._maintain = True
+        self._orphans_possible = False  # a claim's reply may have been lost with its connection
         self._timer: asyncio.TimerHandle | None = None
         self._stopping = False
         self._stopped = asyncio.Event()
@@ -162,7 +166,7 @@ class Worker:
     # ------------------------------------------------------------------- loop
 
     async def _loop(self) -> None:
-        while not self._stopping:
+        while True:
             await self._wake.wait()
             if self._stopping:
                 return
@@ -171,7 +175,7 @@ class Worker:
                 await self._round(trigger)
             except connect.AWAY as error:
                 events.database_away("drain", type(error).__name__, 1.0)
-                self._maintain = True
+                self._maintain = self._orphans_possible = True
                 self._sleep(1.0)
 
     async def _round(self, trigger: Trigger) -> None:
@@ -200,12 +204,19 @@ class Worker:
     async def _look_after(self, trigger: Trigger) -> None:
         """What a poke does not need: expired leases, jobs that fell due, gates."""
         self._maintain = False
+        if self._orphans_possible:
+            await self._release_orphans()
         if trigger in (Trigger.POLL, Trigger.STARTUP):
             metrics.polled()
         await self.fetcher.reap()
         for group in self.groups:
             await self.fetcher.promote(group.types)
         await self.fetcher.look_at_gates()
+
+    async def _release_orphans(self) -> None:
+        held = list(self.place.held)
+        await claim_store.release_orphans(self.place.pool, self.worker_id, held, younger=ORPHAN_AGE)
+        self._orphans_possible = False
 
     async def _until_needed(self) -> float:
         wake = await claim_store.next_wake(self.place.pool, list(self._types))
@@ -306,7 +317,7 @@ class Worker:
             try:
                 async with asyncio.timeout(5):
                     await pool.close()
-            except (TimeoutError, *connect.AWAY):
+            except connect.AWAY:
                 pool.terminate()
 
 

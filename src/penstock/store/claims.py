@@ -79,7 +79,14 @@ class NextWake:
 
 
 async def take(
-    db: Db, types: Sequence[str], leases: Sequence[timedelta], marks: Sequence[Mark], *, limit: int, worker: str, run: UUID
+    db: Db,
+    types: Sequence[str],
+    leases: Sequence[timedelta],
+    marks: Sequence[Mark],
+    *,
+    limit: int,
+    worker: str,
+    run: UUID,
 ) -> list[Claim]:
     """Take up to *limit* ready jobs for *worker*; the rest stay queued (Q-58)."""
     priorities, created, ids = zip(*marks, strict=True)
@@ -187,6 +194,11 @@ async def owned(db: Db, worker: str, claim: Claim) -> bool:
 async def stage_states(db: Db, job_id: UUID) -> list[asyncpg.Record]:
     """Attempts and results of each stage that a staged job has touched."""
     return await db.fetch(sql("claims/stage_states"), job_id)
+
+
+async def release_orphans(db: Db, worker: str, held: Sequence[UUID], *, younger: timedelta) -> int:
+    """Give back claims of *worker* that it does not hold: their reply was lost with a connection."""
+    return _count(await db.execute(sql("claims/release_orphans"), worker, held, younger))
 
 
 async def reap(db: Db, *, limit: int = 500) -> list[asyncpg.Record]:

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 from urllib.parse import urlsplit, urlunsplit
 
 import asyncpg
 
 from penstock.contract.errors import DatabaseUnavailable, UnsafeLogin
-
-if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable
 
 
 CONNECT_TIMEOUT: Final = 10.0
@@ -58,7 +55,6 @@ async def create_pool(
     size: int,
     name: str = "penstock",
     prepared: bool = True,
-    init: Callable[[asyncpg.Connection[Any]], Awaitable[None]] | None = None,
 ) -> asyncpg.Pool[Any]:
     """Open a pool of up to *size* connections.
 
@@ -75,14 +71,15 @@ async def create_pool(
             statement_cache_size=200 if prepared else 0,
             server_settings={**SESSION, "application_name": name},
             reset=_leave_as_it_is,
-            init=init,
         )
     except Exception as error:
         raise unavailable(error, dsn) from None
     return pool
 
 
-async def refuse_unsafe_login(connection: asyncpg.Connection[Any]) -> None:
+async def refuse_unsafe_login(
+    connection: asyncpg.Connection[Any] | asyncpg.pool.PoolConnectionProxy[Any],
+) -> None:
     """Refuse a login that row-level security and grants do not bind."""
     role = await connection.fetchrow(
         "select rolname::text as name, rolsuper, rolbypassrls from pg_roles where rolname = session_user"
