@@ -1,0 +1,88 @@
+"""The command line. A command group is imported when it is used: a worker needs no tables, a table no worker."""
+
+from __future__ import annotations
+
+from importlib import import_module
+from importlib.util import find_spec
+from typing import TYPE_CHECKING, Annotated, Any, Final
+
+import typer
+from typer.core import TyperGroup
+
+from penstock.cli.exits import told
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+# Each is `penstock.cli.<module>` with an `app = typer.Typer(...)`; the order is that of the help.
+GROUPS: Final[Mapping[str, str]] = {
+    "worker": "worker",
+    "jobs": "jobs",
+    "dead": "dead",
+    "types": "types",
+    "workers": "workers",
+    "runs": "runs",
+    "run": "run",
+    "schedules": "schedules",
+    "alerts": "alerts",
+    "effects": "effects",
+    "stats": "stats",
+    "migrate": "migrate",
+    "roles": "roles",
+    "doctor": "doctor",
+    "db": "db",
+    "demo": "demo",
+}
+
+
+class LazyGroup(TyperGroup):
+    """Knows its commands by name and imports the one that is asked for."""
+
+    def list_commands(self, ctx: Any) -> list[str]:  # noqa: ARG002 - click's signature
+        """The groups that this installation has."""
+        return [name for name, module in GROUPS.items() if find_spec(f"penstock.cli.{module}") is not None]
+
+    def get_command(self, ctx: Any, cmd_name: str) -> Any:
+        """Import one group; None is no such command."""
+        if cmd_name not in self.list_commands(ctx):
+            return None
+        command = typer.main.get_command(import_module(f"penstock.cli.{GROUPS[cmd_name]}").app)
+        command.name = cmd_name
+        return command
+
+
+cli = typer.Typer(
+    name="penstock",
+    cls=LazyGroup,
+    help="Durable jobs on PostgreSQL. Uses PENSTOCK_DSN, or an embedded server when it is not set.",
+    no_args_is_help=True,
+    add_completion=True,
+    pretty_exceptions_enable=False,
+)
+
+
+def _version(*, asked: bool) -> None:
+    if asked:
+        from penstock.version import VERSION  # noqa: PLC0415 - asks the installed metadata
+
+        typer.echo(f"penstock {VERSION}")
+        raise typer.Exit
+
+
+@cli.callback()
+def root(
+    *,
+    version: Annotated[
+        bool, typer.Option("--version", callback=lambda asked: _version(asked=asked), is_eager=True)
+    ] = False,
+) -> None:
+    """Durable jobs on PostgreSQL."""
+
+
+def main() -> None:
+    """Run the command line; what goes wrong is told, with its exit code."""
+    try:
+        with told():
+            cli(prog_name="penstock")
+    except typer.Exit as ended:
+        raise SystemExit(ended.exit_code) from None

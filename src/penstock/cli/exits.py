@@ -1,0 +1,93 @@
+"""Exit codes, and the way from an error to its words on stderr.
+
+0  done                      5  the schema is missing or of another version
+1  refused by a rule         6  refused: step out of order, unsafe login, name taken
+2  wrong usage               7  doctor found problems
+3  nothing of that name      70 a bug of Penstock
+4  the database is away
+"""
+
+from __future__ import annotations
+
+import os
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Final, NoReturn
+
+import typer
+
+from penstock.contract import errors
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+OK: Final = 0
+FAILED: Final = 1
+USAGE: Final = 2
+NOT_FOUND: Final = 3
+UNAVAILABLE: Final = 4
+OUTDATED: Final = 5
+REFUSED: Final = 6
+UNHEALTHY: Final = 7
+BUG: Final = 70
+
+# The first class that fits decides, so a subclass stands before its parent.
+BY_ERROR: Final[tuple[tuple[type[errors.PenstockError], int], ...]] = (
+    (errors.SchemaOutdated, OUTDATED),
+    (errors.DatabaseUnavailable, UNAVAILABLE),
+    (errors.NotFound, NOT_FOUND),
+    (errors.StepRefused, REFUSED),
+    (errors.UnsafeLogin, REFUSED),
+    (errors.WorkerNameTaken, REFUSED),
+    (errors.PenstockError, FAILED),
+)
+
+
+def exit_code(error: errors.PenstockError) -> int:
+    """The exit code that stands for *error*."""
+    return next(code for kind, code in BY_ERROR if isinstance(error, kind))
+
+
+def fail(message: str, code: int = FAILED) -> NoReturn:
+    """Say *message* on stderr and end with *code*."""
+    typer.echo(message, err=True)
+    raise typer.Exit(code)
+
+
+@contextmanager
+def told() -> Iterator[None]:
+    """Turn what goes wrong inside into one sentence on stderr and an exit code, never a traceback."""
+    try:
+        yield
+    except (typer.Exit, typer.Abort):
+        raise
+    except Exception as error:  # noqa: BLE001 - the last place before the user
+        tell(error)
+
+
+def tell(error: Exception) -> NoReturn:
+    """End with the words and the code of *error*."""
+    from penstock.embedded import EmbeddedServerError  # noqa: PLC0415 - only when something went wrong
+    from penstock.store.refusals import explained  # noqa: PLC0415 - the same
+
+    if isinstance(error, EmbeddedServerError):
+        fail(_sentence(str(error)), UNAVAILABLE)
+    if isinstance(error, OSError) and error.filename is not None:
+        fail(f"{error.strerror}: {error.filename}")
+    known = explained(error)
+    if known is not None:
+        fail(_sentence(str(known)), exit_code(known))
+    _tell_bug(error)
+
+
+def _tell_bug(error: Exception) -> NoReturn:
+    """An error that nobody expected: frames and types only, as its text may hold a user's data."""
+    from penstock.telemetry.redaction import redact_stack  # noqa: PLC0415 - only when something went wrong
+
+    if os.environ.get("PENSTOCK_DEBUG"):
+        raise error
+    typer.echo(redact_stack(error, messages=False), err=True)
+    fail("This is a bug of Penstock; please report the lines above. PENSTOCK_DEBUG=1 shows the whole error.", BUG)
+
+
+def _sentence(message: str) -> str:
+    return message[:1].upper() + message[1:]
