@@ -9,45 +9,34 @@ from __future__ import annotations
 
 import asyncio
 import json
-import os
-import socket
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any, Final
-from uuid import UUID, uuid4
+from uuid import UUID
 
 from penstock.contract.claims import Trigger
 from penstock.contract.errors import SettingsInvalid
 from penstock.contract.policies import CONTROL_CHANNEL, Dispatch
-from penstock.engine.deadlines import Deadlines
-from penstock.engine.executor import Executor
-from penstock.engine.fetcher import Fetcher, Group, group_types
-from penstock.engine.heartbeat import Heartbeat
+from penstock.engine.crew import Crew
+from penstock.engine.fetcher import Group, group_types
 from penstock.engine.listener import Listener
 from penstock.engine.memory import rss_bytes
-from penstock.engine.recorder import Recorder
 from penstock.engine.running import Stop
-from penstock.engine.slots import Slots
-from penstock.engine.workplace import Workplace
 from penstock.store import claims as claim_store
 from penstock.store import connect
-from penstock.store import types as type_store
-from penstock.store import workers as worker_store
 from penstock.telemetry import events, metrics
-from penstock.version import VERSION
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Sequence
 
     from penstock.engine.registry import JobType
     from penstock.engine.runs import Run
     from penstock.settings import Settings
 
-POOL: Final = 6  # claims, records and a few handlers' transactions at once; handlers' own needs come on top
 SOONEST: Final = 0.001
 ORPHAN_AGE: Final = timedelta(minutes=10)
 
 
-class Worker:
+class Worker(Crew):
     """Serves *types* until it is told to stop."""
 
     def __init__(
@@ -66,13 +55,9 @@ class Worker:
             raise SettingsInvalid(
                 "this worker has no types to serve; scheduled types run by `penstock run` or the scheduler"
             )
-        self._dsn = dsn
-        self._settings = settings
-        self._types = {t.name: t for t in served}
-        self._name = name or settings.worker_name
-        self._insecure = insecure
-        self.concurrency = concurrency or settings.concurrency
-        self._pool_size = pool_size or POOL
+        super().__init__(
+            dsn, served, settings, name=name, concurrency=concurrency, insecure=insecure, pool_size=pool_size
+        )
         self._wake = asyncio.Event()
         self._trigger = Trigger.POLL
         self._poked = False
@@ -113,13 +98,6 @@ class Worker:
         await self.settle()
         return total
 
-    async def settle(self) -> None:
-        """Wait until everything taken has ended and is written."""
-        await self.slots.wait_idle(None)
-        while self.recorder.waiting:
-            await self.recorder.flush()
-            await asyncio.sleep(0)
-
     # ------------------------------------------------------------------ start
 
     async def _start(self) -> None:
@@ -134,34 +112,6 @@ class Worker:
         events.worker_started(self.worker_id, sorted(self._types), self.concurrency)
         self._trigger = Trigger.STARTUP
         self._wake.set()
-
-    async def _open(self) -> None:
-        pool = await connect.create_pool(
-            self._dsn, size=self._pool_size, name="penstock worker", prepared=self._settings.prepared_statements
-        )
-        self._pool = pool
-        async with pool.acquire() as connection:
-            if not self._insecure:
-                await connect.refuse_unsafe_login(connection)
-        await type_store.sync(pool, [t.policy for t in self._types.values()])
-        host = socket.gethostname()[:60]
-        self.worker_id = self._name or await worker_store.free_name(pool, host)
-        who = worker_store.Identity(self.worker_id, uuid4(), host, os.getpid(), VERSION)
-        await worker_store.register(pool, who, sorted(self._types), self.concurrency)
-        self._who = who
-        self.place = Workplace(self.worker_id, pool, profile=self._settings.profile)
-        self.deadlines = Deadlines(self.place.held.values())
-        self.executor = Executor(self.place, self.deadlines, self.concurrency)
-        self.recorder = Recorder(self.place, flush_seconds=self._settings.flush_ms / 1000, freed=self._on_freed)
-        self.slots = Slots(self.place, self.executor, self.recorder, self._types, self.concurrency)
-        self.fetcher = Fetcher(self.place, self.slots, self.recorder, self._types)
-        loop = asyncio.get_running_loop()
-        self.heartbeat = Heartbeat(
-            self._dsn, who, self.place.held, lambda ids: _in_loop(loop, self.slots.halt, ids, Stop.LOST), rss_bytes
-        )
-        await self.fetcher.look_at_gates()
-        self.recorder.start()
-        self.heartbeat.start(min(t.policy.lease for t in self._types.values()))
 
     # ------------------------------------------------------------------- loop
 
@@ -183,7 +133,7 @@ class Worker:
             self._gates_moved = False
             await self.fetcher.look_at_gates()
         if self._maintain:
-            await self._look_after(trigger)
+            await self._look_after()
         filled = [group for group in self.groups if _filled(await self._drain(group, trigger))]
         if trigger is Trigger.STARTUP:
             self.ready.set()
@@ -201,13 +151,12 @@ class Worker:
     async def _drain(self, group: Group, trigger: Trigger) -> Run:
         return await self.fetcher.drain(group, trigger, group.startup if trigger is Trigger.STARTUP else group.drain)
 
-    async def _look_after(self, trigger: Trigger) -> None:
+    async def _look_after(self) -> None:
         """What a poke does not need: expired leases, jobs that fell due, gates."""
         self._maintain = False
         if self._orphans_possible:
             await self._release_orphans()
-        if trigger in (Trigger.POLL, Trigger.STARTUP):
-            metrics.polled()
+        metrics.polled()
         await self.fetcher.reap()
         for group in self.groups:
             await self.fetcher.promote(group.types)
@@ -277,9 +226,6 @@ class Worker:
         """Pokes were lost while nobody listened: look at everything."""
         self._on_timer()
 
-    def _on_freed(self) -> None:
-        self.slots.freed()
-
     # -------------------------------------------------------------------- stop
 
     async def _shut_down(self) -> None:
@@ -289,48 +235,17 @@ class Worker:
         if not hasattr(self, "heartbeat"):
             await self._close_pool()
             return
-        self.fetcher.stopping = True
-        self.slots.release_backlog(timedelta(0), "SHUTDOWN")
-        if not await self.slots.wait_idle(self._settings.grace_seconds):
-            self.slots.halt_all(Stop.SHUTDOWN)
-            await self.slots.wait_idle(5.0)
-        await self.recorder.close()
+        await self._finish_work(self._settings.grace_seconds)
         if hasattr(self, "listener"):
             await self.listener.stop()
-        self.deadlines.close()
-        self.executor.close()
-        self.heartbeat.stop()  # last, so that no lease is lost while the rest winds down
-        await self._retire()
-        await self._close_pool()
+        await self._leave()
         events.worker_stopped(self.worker_id)
         self._stopped.set()
-
-    async def _retire(self) -> None:
-        try:
-            await worker_store.retire(self.place.pool, self._who)
-        except connect.AWAY as error:
-            events.database_away("retire", type(error).__name__, 0.0)
-
-    async def _close_pool(self) -> None:
-        pool = getattr(self, "_pool", None)
-        if pool is not None:
-            try:
-                async with asyncio.timeout(5):
-                    await pool.close()
-            except connect.AWAY:
-                pool.terminate()
 
 
 def _filled(run: Run) -> bool:
     """Whether a run stopped at its cap, so that another one follows at once."""
     return run.claimed >= run.caps.jobs
-
-
-def _in_loop(loop: asyncio.AbstractEventLoop, call: Callable[..., None], *arguments: Any) -> None:
-    try:
-        loop.call_soon_threadsafe(call, *arguments)
-    except RuntimeError:  # the loop is closed: there is nothing left to tell
-        return
 
 
 def _poked_type(payload: str) -> str | None:

@@ -1,0 +1,149 @@
+"""The crew: the parts that turn claims into ends, put together once for a worker and for a bounded run.
+
+Fetcher, slots, executor, recorder and heartbeat always come as one set: a
+claim that one of them does not know of would be run twice or renewed for ever.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import socket
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any, Final
+from uuid import uuid4
+
+from penstock.engine.deadlines import Deadlines
+from penstock.engine.executor import Executor
+from penstock.engine.fetcher import Fetcher
+from penstock.engine.heartbeat import Heartbeat
+from penstock.engine.memory import rss_bytes
+from penstock.engine.recorder import Recorder
+from penstock.engine.running import Stop
+from penstock.engine.slots import Slots
+from penstock.engine.workplace import Workplace
+from penstock.store import connect
+from penstock.store import types as type_store
+from penstock.store import workers as worker_store
+from penstock.telemetry import events
+from penstock.version import VERSION
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    import asyncpg
+
+    from penstock.engine.registry import JobType
+    from penstock.settings import Settings
+
+POOL: Final = 6  # claims, records and a few handlers' transactions at once; handlers' own needs come on top
+
+
+class Crew:
+    """Claims, runs and records jobs of *types* under one name."""
+
+    _pool: asyncpg.Pool[Any]
+
+    def __init__(  # noqa: PLR0913 - the options of a worker, all named
+        self,
+        dsn: str,
+        types: Sequence[JobType],
+        settings: Settings,
+        *,
+        name: str | None = None,
+        concurrency: int | None = None,
+        insecure: bool = False,
+        pool_size: int | None = None,
+    ) -> None:
+        self._dsn = dsn
+        self._settings = settings
+        self._types = {t.name: t for t in types}
+        self._name = name or settings.worker_name
+        self._insecure = insecure
+        self.concurrency = concurrency or settings.concurrency
+        self._pool_size = pool_size or POOL
+
+    async def settle(self) -> None:
+        """Wait until everything taken has ended and is written."""
+        await self.slots.wait_idle(None)
+        while self.recorder.waiting:
+            await self.recorder.flush()
+            await asyncio.sleep(0)
+
+    async def _open(self) -> None:
+        """Connect, take a name, put the parts together, start the heartbeat."""
+        pool = await self._connect()
+        await type_store.sync(pool, [t.policy for t in self._types.values()])
+        self._who = who = await self._take_name(pool)
+        self.worker_id = who.worker_id
+        self.place = Workplace(self.worker_id, pool, profile=self._settings.profile)
+        self.deadlines = Deadlines(self.place.held.values())
+        self.executor = self._make_executor()
+        self.recorder = Recorder(self.place, flush_seconds=self._settings.flush_ms / 1000, freed=self._on_freed)
+        self.slots = Slots(self.place, self.executor, self.recorder, self._types, self.concurrency)
+        self.fetcher = Fetcher(self.place, self.slots, self.recorder, self._types)
+        loop = asyncio.get_running_loop()
+        self.heartbeat = Heartbeat(
+            self._dsn, who, self.place.held, lambda ids: _in_loop(loop, self.slots.halt, ids, Stop.LOST), rss_bytes
+        )
+        await self.fetcher.look_at_gates()
+        self.recorder.start()
+        self.heartbeat.start(min(t.policy.lease for t in self._types.values()))
+
+    async def _connect(self) -> asyncpg.Pool[Any]:
+        pool = await connect.create_pool(
+            self._dsn, size=self._pool_size, name="penstock worker", prepared=self._settings.prepared_statements
+        )
+        self._pool = pool
+        async with pool.acquire() as connection:
+            if not self._insecure:
+                await connect.refuse_unsafe_login(connection)
+        return pool
+
+    async def _take_name(self, pool: asyncpg.Pool[Any]) -> worker_store.Identity:
+        host = socket.gethostname()[:60]
+        name = self._name or await worker_store.free_name(pool, host)
+        who = worker_store.Identity(name, uuid4(), host, os.getpid(), VERSION)
+        await worker_store.register(pool, who, sorted(self._types), self.concurrency)
+        return who
+
+    def _make_executor(self) -> Executor:
+        return Executor(self.place, self.deadlines, self.concurrency)
+
+    def _on_freed(self) -> None:
+        self.slots.freed()
+
+    async def _finish_work(self, grace: float) -> None:
+        """Take no more, give back what has not started, wait *grace* seconds for the rest, record everything."""
+        self.fetcher.stopping = True
+        self.slots.release_backlog(timedelta(0), "SHUTDOWN")
+        if not await self.slots.wait_idle(grace):
+            self.slots.halt_all(Stop.SHUTDOWN)
+            await self.slots.wait_idle(5.0)
+        await self.recorder.close()
+
+    async def _leave(self) -> None:
+        """Free the name and disconnect."""
+        self.deadlines.close()
+        self.executor.close()
+        self.heartbeat.stop()  # last, so that no lease is lost while the rest winds down
+        try:
+            await worker_store.retire(self.place.pool, self._who)
+        except connect.AWAY as error:
+            events.database_away("retire", type(error).__name__, 0.0)
+        await self._close_pool()
+
+    async def _close_pool(self) -> None:
+        if hasattr(self, "_pool"):
+            try:
+                async with asyncio.timeout(5):
+                    await self._pool.close()
+            except connect.AWAY:
+                self._pool.terminate()
+
+
+def _in_loop(loop: asyncio.AbstractEventLoop, call: Callable[..., None], *arguments: Any) -> None:
+    try:
+        loop.call_soon_threadsafe(call, *arguments)
+    except RuntimeError:  # the loop is closed: there is nothing left to tell
+        return
