@@ -108,6 +108,29 @@ def test_a_long_quoted_literal_is_masked_and_its_length_told(mark: str) -> None:
     assert redact_text(text) == f"cannot parse {mark}[text of 29]{mark} as JSON"
 
 
+@pytest.mark.contract("E-31", "C-52")
+@pytest.mark.parametrize(
+    "text",
+    [
+        "can't parse 'my neighbour plays loud music' as JSON",
+        "cannot parse 'my neighbour's loud music isn't nice' as JSON",
+        "cannot parse b'my neighbour plays loud music' as JSON",
+        "cannot parse \"it's my neighbour's loud music\" as JSON",
+    ],
+)
+def test_an_apostrophe_neither_opens_nor_closes_a_literal(text: str) -> None:
+    shown = redact_text(text)
+
+    assert "neighbour" not in shown
+    assert "loud" not in shown
+    assert shown.endswith(" as JSON")
+
+
+@pytest.mark.contract("E-31")
+def test_a_stray_quote_does_not_hide_the_sign_of_a_secret() -> None:
+    assert "hunter2" not in redact_text("can't use 'x api_key='hunter2'")
+
+
 @pytest.mark.contract("E-31")
 def test_a_literal_that_was_cut_off_is_masked_to_its_end() -> None:
     assert "neighbour" not in redact_text("cannot parse 'my neighbour plays loud mus")
@@ -157,7 +180,23 @@ def test_any_text_comes_out_storable_and_short(text: str, limit: int) -> None:
     assert shown.encode().decode() == shown
 
 
-HOSTILE = ["token", "a", "x@", "sk-", "password ", "''", "=(1", "1-", "a:", "a://", "Bearer ", "'", "-----BEGIN A-----"]
+HOSTILE = [
+    "token",
+    " 'a",
+    '"b',
+    "a",
+    "x@",
+    "sk-",
+    "password ",
+    "''",
+    "=(1",
+    "1-",
+    "a:",
+    "a://",
+    "Bearer ",
+    "'",
+    "-----BEGIN A-----",
+]
 
 
 @pytest.mark.parametrize("piece", HOSTILE)

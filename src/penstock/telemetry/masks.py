@@ -1,7 +1,8 @@
 """What is masked in a text, and by what.
 
-One pass over the text with one expression, so that a mask is never read again.
-It masks too much rather than too little.
+Two passes: first what announces itself, as in `password=`, whatever quotes stand
+around it; then what looks like a literal, a number of a person or a key. It
+masks too much rather than too little.
 """
 
 from __future__ import annotations
@@ -27,26 +28,34 @@ _PREFIXED: Final = (  # how providers begin their keys
 _HIDDEN: Final = re.compile(rf"(?:\b|_){_PREFIXED}", re.IGNORECASE)
 _MIXED: Final = re.compile(r"(?=[^0-9]*[0-9])(?=[^A-Za-z]*[A-Za-z])", re.ASCII)
 
-# One pass, leftmost first; on a tie the earlier line wins. The group's name picks the mask.
-_SENSITIVE: Final = re.compile(
-    rf"""
-      (?P<uuid>(?<![\w-])[0-9a-f]{{8}}(?:-[0-9a-f]{{4}}){{3}}-[0-9a-f]{{12}}(?![\w-]))
+# First by sign: what announces itself. Leftmost first; on a tie the earlier line wins. The group's name picks the mask.
+_BY_SIGN: Final = re.compile(
+    r"(?P<prefixed>\b"
+    + _PREFIXED
+    + r""")
     | (?P<key>-----BEGIN[ ][A-Z ]+-----.*?(?:-----END[ ][A-Z ]+-----|\Z))
-    | (?P<detail>\b(?:DETAIL|CONTEXT|QUERY|STATEMENT|PARAMETERS|invalid[ ](?:input|literal)[^\n:]{{0,80}}):[^\n]*)
+    | (?P<detail>\b(?:DETAIL|CONTEXT|QUERY|STATEMENT|PARAMETERS|invalid[ ](?:input|literal)[^\n:]{0,80}):[^\n]*)
     | (?P<values>=\s?\([^)]*\)?)                                              # Key (name)=(value)
-    | (?P<url>[a-z][a-z0-9+.-]{{1,30}}://[^\s'"<>]+)
-    | (?P<bearer>\b(?:Bearer|Basic|Token|Digest)\s+[^\s'",;]{{6,}})
-    | (?P<secret>["']?(?<![\w.-])[\w.-]{{0,40}}
+    | (?P<url>[a-z][a-z0-9+.-]{1,30}://[^\s'"<>]+)
+    | (?P<bearer>\b(?:Bearer|Basic|Token|Digest)\s+[^\s'",;]{6,})
+    | (?P<secret>["']?(?<![\w.-])[\w.-]{0,40}
         (?:pass(?:word|wd|phrase|file)?|pwd|secret|token|(?:api|access|private|signing)[_-]?key|authorization
-          |credentials?|cookie|session(?:[_-]?id)?|signature|input_value|dsn)[\w-]{{0,20}}
+          |credentials?|cookie|session(?:[_-]?id)?|signature|input_value|dsn)[\w-]{0,20}
         ["']?\s*(?:=>|[:=])\s*(?:(?:Bearer|Basic|Token|Digest)\s+)?
-        (?:"[^"]*"?|'[^']*'?|[^\s,;&)\]}}]+))
+        (?:"[^"]*"?|'[^']*'?|[^\s,;&)\]}]+))
     | (?P<email>[^\s@<>()\[\]"',;:=]+@[^\s@<>()\[\]"',;:=]+)
-    | (?P<prefixed>\b{_PREFIXED})
-    | (?P<quoted>(?P<mark>['"`])(?:(?!(?P=mark)).)*(?P=mark))
-    | (?P<unclosed>(?<!\w)['"`][^'"`]{{17,}}\Z)
-    | (?P<number>(?<![\w.-])(?!\d{{4}}-\d\d-\d\d)\+?\(?\d(?:[\s().-]{{0,2}}\d){{6,}}(?![\w-]))
-    | (?P<token>[a-z0-9+/_.~-]{{20,}}={{0,2}})
+    """,
+    re.IGNORECASE | re.DOTALL | re.VERBOSE,
+)
+
+# Then by look. A quote opens where no word ends and closes where no word goes on, so that an apostrophe does neither;
+# one that never closes runs to the end.
+_BY_LOOK: Final = re.compile(
+    r"""
+      (?P<uuid>(?<![\w-])[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}(?![\w-]))
+    | (?P<quoted>(?:(?<!\w)|(?<=\b[bruf]))(?P<mark>['"`])(?P<inner>(?:(?!(?P=mark)(?!\w)).)*)(?:(?P=mark)|\Z))
+    | (?P<number>(?<![\w.-])(?!\d{4}-\d\d-\d\d)\+?\(?\d(?:[\s().-]{0,2}\d){6,}(?![\w-]))
+    | (?P<token>[a-z0-9+/_.~-]{20,}={0,2})
     """,
     re.IGNORECASE | re.DOTALL | re.VERBOSE,
 )
@@ -66,23 +75,25 @@ def _shortened(text: str) -> str:
 
 
 def _mask(text: str) -> str:
-    return _SENSITIVE.sub(_replacement, text)
+    return _by_look(_BY_SIGN.sub(_replacement, text))
+
+
+def _by_look(text: str) -> str:
+    return _BY_LOOK.sub(_replacement, text)
 
 
 def _replacement(match: re.Match[str]) -> str:
-    kind = match.lastgroup or "token"
-    if match["quoted"] is not None:
-        return _literal(match)
-    return _MASKS[kind](match[0])
+    kind = match.lastgroup
+    return _literal(match) if kind == "quoted" else _MASKS[str(kind)](match[0])
 
 
 def _literal(match: re.Match[str]) -> str:
     """A short literal or a plain name may stay, without what is sensitive inside it."""
-    mark, inner = match["mark"], match["quoted"][1:-1]
+    mark, inner = match["mark"], match["inner"]
+    close = mark if match[0].endswith(mark) and len(match[0]) > 1 else ""
     named = len(inner) <= _NAME_LITERAL and _IDENTIFIER.fullmatch(inner)
-    if named or len(inner) <= _SHORT_LITERAL:
-        return f"{mark}{_mask(inner)}{mark}"
-    return f"{mark}[text of {len(inner)}]{mark}"
+    shown = _by_look(inner) if named or len(inner) <= _SHORT_LITERAL else f"[text of {len(inner)}]"
+    return f"{mark}{shown}{close}"
 
 
 def _url(text: str) -> str:
@@ -116,7 +127,6 @@ _MASKS: Final[dict[str, Callable[[str], str]]] = {
     "secret": _secret,
     "email": lambda _: "[email]",
     "prefixed": lambda _: "[token]",
-    "unclosed": lambda text: f"{text[0]}[text of {len(text) - 1}]",
     "number": lambda _: "[number]",
     "token": _token,
 }
