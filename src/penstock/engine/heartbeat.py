@@ -11,7 +11,7 @@ import asyncio
 import threading
 import time
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 from penstock.store import claims as store
 from penstock.store import connect, workers
@@ -21,9 +21,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from uuid import UUID
 
-    import asyncpg
-
     from penstock.engine.running import Running
+    from penstock.store.connect import Connection
 
 BEAT: Final = 15.0  # seconds between words of the worker itself
 RETRY: Final = 1.0  # seconds between tries while the database is away
@@ -50,7 +49,7 @@ class Heartbeat:
         self._wake = threading.Event()
         self._stopping = False
         self._thread = threading.Thread(target=self._main, name="penstock-heartbeat", daemon=True)
-        self._connection: asyncpg.Connection[Any] | None = None
+        self._connection: Connection | None = None
         self._next_beat = 0.0
         self.period = BEAT
 
@@ -124,7 +123,7 @@ class Heartbeat:
         await workers.beat(connection, self._who, running=len(self._held), rss_bytes=self._measure())
         self._next_beat = now + BEAT
 
-    async def _connected(self) -> asyncpg.Connection[Any]:
+    async def _connected(self) -> Connection:
         if self._connection is None or self._connection.is_closed():
             self._connection = await connect.connect(self._dsn, name=f"penstock heartbeat {self._who.worker_id}")
         return self._connection

@@ -8,7 +8,7 @@ counts as dead. After every reconnect the worker drains, as pokes were lost.
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 from penstock.store import connect
 from penstock.telemetry import events, metrics
@@ -16,7 +16,7 @@ from penstock.telemetry import events, metrics
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    import asyncpg
+    from penstock.store.connect import Connection
 
 PROBE: Final = 10.0  # seconds between probes
 PATIENCE: Final = 4.0  # seconds a probe may take; together below 15
@@ -42,7 +42,7 @@ class Listener:
         self._restored = restored
         self._probe = probe
         self._patience = patience
-        self._connection: asyncpg.Connection[Any] | None = None
+        self._connection: Connection | None = None
         self._task: asyncio.Task[None] | None = None
         self._broken = asyncio.Event()
         self.delays: list[float] = []  # the reconnect delays so far, for tests and the curious

@@ -8,19 +8,19 @@ follow within a few milliseconds go out together as one.
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from penstock.store import connect, jobs
 from penstock.telemetry import events
 
 if TYPE_CHECKING:
-    import asyncpg
+    from penstock.store.connect import Pool
 
 
 class Pokes:
     """Sends coalesced pokes over a pool."""
 
-    def __init__(self, pool: asyncpg.Pool[Any], seconds: float) -> None:
+    def __init__(self, pool: Pool, seconds: float) -> None:
         self._pool = pool
         self._seconds = seconds
         self._wanted: dict[str, str] = {}  # channel → a type; '' when several

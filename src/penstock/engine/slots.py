@@ -16,6 +16,8 @@ from penstock.contract.verdicts import Requeued
 from penstock.engine.executor import LOST, Executor
 from penstock.engine.recorder import MOST_WAITING, log_ids
 from penstock.engine.running import Running, Stop
+from penstock.store import claims as store
+from penstock.store import connect
 from penstock.telemetry import events
 
 if TYPE_CHECKING:
@@ -31,6 +33,7 @@ if TYPE_CHECKING:
 
 MOST_AHEAD: Final = 1000  # jobs claimed ahead of the slots, at the most …
 AHEAD_SECONDS: Final = 0.05  # … and no more than are finished in this time
+RECHECK: Final = 0.25  # seconds after which a waiting claim is looked at again before it runs
 BREATH: Final = 0.004  # seconds after which a slot lets the event loop breathe
 
 
@@ -113,7 +116,7 @@ class Slots:
         since = time.monotonic()
         while backlog:
             running = backlog.popleft()
-            if running.stop is not None:
+            if running.stop is not None or not await self._still_owned(running):
                 put(running, LOST)
                 continue
             running.task = task
@@ -127,6 +130,15 @@ class Slots:
             if now - since > BREATH:
                 await asyncio.sleep(0)
                 since = time.monotonic()
+
+    async def _still_owned(self, running: Running) -> bool:
+        """Ask again before a claim is run that had to wait for its slot (D-52)."""
+        if time.monotonic() - running.renewed < RECHECK:
+            return True
+        try:
+            return await store.owned(self._place.pool, self._place.worker_id, running.claim)
+        except connect.AWAY:
+            return True  # the fence decides when the result is written
 
     def _slot_ended(self, task: asyncio.Task[None]) -> None:
         self._tasks.discard(task)

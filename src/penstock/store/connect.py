@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import urlsplit, urlunsplit
 
 import asyncpg
 
 from penstock.contract.errors import DatabaseUnavailable, UnsafeLogin
 
+if TYPE_CHECKING:
+    # The driver stays in the store; the other layers name its objects by these.
+    Connection = asyncpg.Connection[Any]
+    Pool = asyncpg.Pool[Any]
+    Record = asyncpg.Record
 
 CONNECT_TIMEOUT: Final = 10.0
 # Server-side limits of every session of ours. A COMMIT is never cancelled by a timeout of the client (rule 7 of

@@ -207,7 +207,9 @@ async def test_in_a_set_only_the_stale_claim_is_dropped(floor: Floor) -> None:
     await floor.app.enqueue_many("echo", [{"n": n} for n in range(3)])
     claims = await take(floor, "echo")
     stale = claims[1]
-    await floor.owner.execute("update penstock.jobs set lease_expires_at = penstock.now() - interval '1 s' where job_id = $1", stale.job_id)
+    await floor.owner.execute(
+        "update penstock.jobs set lease_expires_at = penstock.now() - interval '1 s' where job_id = $1", stale.job_id
+    )
     await store.reap(floor.app.pool)
     [again] = await take(floor, "echo")
 

@@ -23,9 +23,7 @@ async def nothing(job: Any, args: Any) -> None:
 
 
 async def take_one(floor: Floor, job_type: str, worker: str = "gone") -> Claim:
-    [claim] = await store.take(
-        floor.app.pool, [job_type], [LEASE], [store.START], limit=1, worker=worker, run=uuid4()
-    )
+    [claim] = await store.take(floor.app.pool, [job_type], [LEASE], [store.START], limit=1, worker=worker, run=uuid4())
     return claim
 
 
