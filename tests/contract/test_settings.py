@@ -40,7 +40,7 @@ def test_every_setting_says_what_it_is_for() -> None:
     assert [name for name, field in Settings.model_fields.items() if not field.description] == []
 
 
-@pytest.mark.contract("R-22", "D-73")
+@pytest.mark.contract("D-73")
 def test_the_environment_sets_what_the_code_does_not(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PENSTOCK_POLL_SECONDS", "2")
     monkeypatch.setenv("PENSTOCK_DSN", "postgresql://u@h/db")
@@ -95,7 +95,7 @@ def test_variables_override_the_values_of_a_profile(monkeypatch: pytest.MonkeyPa
     assert profile.retry_backoff_seconds == (4000, 8000)
 
 
-@pytest.mark.contract("R-22", "Q-85")
+@pytest.mark.contract("Q-85")
 @pytest.mark.parametrize(
     ("overrides", "words"),
     [
