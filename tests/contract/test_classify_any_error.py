@@ -142,7 +142,7 @@ def test_an_expired_token_with_a_refresher_is_tried_once_more_and_without_one_fa
         while True:
             try:
                 return call(next(tokens))
-            except Exception as error:  # noqa: BLE001 - the adapter's one place
+            except Exception as error:
                 failure = classify(error)
                 if not may_refresh(failure, refreshed=refreshed):
                     return failure

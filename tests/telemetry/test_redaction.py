@@ -221,14 +221,14 @@ CANARY = "canary@home.example"
 def thrown(error: Exception) -> Exception:
     try:
         raise error  # noqa: TRY301 - it is thrown for its traceback
-    except Exception as caught:  # noqa: BLE001 - any error will do
+    except Exception as caught:
         return caught
 
 
 def thrown_from(error: Exception, cause: Exception) -> Exception:
     try:
         raise error from cause  # noqa: TRY301 - it is thrown for its traceback
-    except Exception as caught:  # noqa: BLE001 - any error will do
+    except Exception as caught:
         return caught
 
 

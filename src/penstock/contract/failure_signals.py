@@ -32,7 +32,7 @@ def attribute(thing: object, name: str) -> object:
     """The attribute, or None where it is missing or refuses to be read."""
     try:
         return getattr(thing, name, None)
-    except Exception:  # noqa: BLE001 - a property of a foreign class may raise anything
+    except Exception:
         return None
 
 
@@ -139,7 +139,7 @@ def _get(mapping: object, key: str) -> object:
     """The value of *key* where *mapping* is something like a mapping, else None."""
     try:
         return mapping.get(key)  # type: ignore[attr-defined]  # headers of urllib are no Mapping but have a get
-    except Exception:  # noqa: BLE001 - a foreign mapping may raise anything
+    except Exception:
         return None
 
 

@@ -53,7 +53,7 @@ class _Node:
     key: Any
 
 
-class _Refused(Exception):  # noqa: N818 - a refusal is no error until the caller makes it one
+class _Refused(Exception):
     """Carries a reason out of a conversion; never leaves this module."""
 
 
@@ -82,7 +82,7 @@ def open_up(value: object) -> object:
     if dump is not None:
         try:
             return dump(mode="json")
-        except Exception:  # noqa: BLE001 - the careful path meets it again and says where
+        except Exception:
             return value
     if is_dataclass(value):
         return {field.name: getattr(value, field.name, None) for field in fields(value)}
@@ -171,7 +171,7 @@ def _dumped(model: Any) -> object:
     dumped: object = None
     try:
         dumped = model.model_dump(mode="json")
-    except Exception:  # noqa: BLE001 - serializers are the caller's code
+    except Exception:
         failed = True
     if failed or type(dumped) is type(model):
         raise _Refused(f"is a {_type(model)} that model_dump(mode='json') cannot write; mend its serializer")

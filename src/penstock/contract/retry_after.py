@@ -32,7 +32,7 @@ def parse_retry_after(value: str, now: datetime | None) -> timedelta | None:
 
 def http_date(text: str) -> datetime | None:
     """An HTTP date in any of its three forms; None for anything else."""
-    from email.utils import parsedate_to_datetime  # noqa: PLC0415 - rarely needed, and not small
+    from email.utils import parsedate_to_datetime
 
     if not text.isascii() or len(text) > _DATE_LENGTH:
         return None

@@ -80,7 +80,7 @@ def type_name(error: BaseException) -> str:
 def _message(error: BaseException) -> str:
     try:
         return str(error)
-    except Exception:  # noqa: BLE001 - the code of a foreign class may raise anything
+    except Exception:
         return ""
 
 
