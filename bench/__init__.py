@@ -1,0 +1,1 @@
+"""Penstock beside its peers: one server, one machine, one run, ratios in one table."""

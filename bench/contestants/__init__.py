@@ -1,0 +1,1 @@
+"""One module per contestant, each with a `contestant` in it. Imported only when asked for."""

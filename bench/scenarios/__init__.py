@@ -1,0 +1,1 @@
+"""What is measured. `rounds` scenarios interleave the contestants; the others run once, at the end."""

@@ -1,0 +1,50 @@
+"""Enqueue one by one, enqueue many, drain with one process and with two."""
+
+from __future__ import annotations
+
+import time
+
+from bench.contestant import Contestant
+from bench.run import Run
+
+
+async def enqueue(run: Run, contestant: Contestant) -> None:
+    """One job per transaction, one after the other: the latency of a commit, mostly."""
+    jobs = min(run.sizes.singles, run.share(contestant, run.sizes.singles * 2))
+    async with (
+        run.server.database(contestant) as database,
+        contestant.client(run.server.dsn(database)) as client,
+    ):
+        await client.one(0)
+        began = time.perf_counter()
+        for number in range(jobs):
+            await client.one(number)
+        rate = jobs / (time.perf_counter() - began)
+    run.measures.record(contestant.name, "enqueue", rate)
+    run.say(contestant, f"enqueue {rate:,.0f}/s")
+
+
+async def bulk(run: Run, contestant: Contestant) -> None:
+    """Many jobs by the fastest call there is."""
+    jobs = min(run.sizes.bulk, run.share(contestant, run.sizes.bulk))
+    async with run.server.database(contestant) as database:
+        rate = await run.enqueue(contestant, database, range(jobs))
+    run.measures.record(contestant.name, "bulk", rate)
+    run.say(contestant, f"bulk {rate:,.0f}/s ({jobs:,} jobs)")
+
+
+async def drain(run: Run, contestant: Contestant) -> None:
+    """No-op jobs that were already waiting."""
+    jobs = run.share(contestant, run.sizes.jobs)
+    for processes in (1, 2):
+        async with run.server.database(contestant) as database:
+            result = await run.drain(contestant, database, jobs, processes=processes)
+        run.measures.record(contestant.name, f"drain{processes}", result.rate)
+        if processes == 1:
+            run.measures.record(contestant.name, "worker_us", result.worker_us)
+            run.measures.record(contestant.name, "server_us", result.server_us)
+        run.say(
+            contestant,
+            f"drain, {processes} process{'es' if processes > 1 else ''}: {result.rate:,.0f}/s ({jobs:,} jobs; "
+            f"CPU {result.worker_us:,.0f} + {result.server_us:,.0f} µs/job)",
+        )
