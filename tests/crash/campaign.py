@@ -1,0 +1,202 @@
+"""A campaign: workers are killed at named points and at random, over and over, while jobs keep coming."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import os
+import signal
+import sys
+from collections import Counter
+from dataclasses import dataclass, field
+from pathlib import Path
+from random import Random
+from typing import TYPE_CHECKING, Any, Final
+
+import asyncpg
+
+from penstock.contract.crash import CrashPoint
+from tests.crash import handlers, history
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+ROOT: Final = Path(__file__).resolve().parents[2]
+POINTS: Final = (
+    CrashPoint.BEFORE_CLAIM,
+    CrashPoint.AFTER_CLAIM,
+    CrashPoint.MID_HANDLER,
+    CrashPoint.AFTER_HANDLER,
+    CrashPoint.BEFORE_RECORD,
+    CrashPoint.AFTER_RECORD,
+    CrashPoint.BEFORE_EFFECT_INTENT,
+    CrashPoint.AFTER_EFFECT_INTENT,
+    CrashPoint.AFTER_EFFECT_PERFORMED,
+    CrashPoint.AFTER_EFFECT_MARKED,
+    CrashPoint.BEFORE_TRANSACTION_COMMIT,
+    CrashPoint.AFTER_TRANSACTION_COMMIT,
+    CrashPoint.AFTER_STAGE_SAVED,
+    CrashPoint.BEFORE_REAP,
+    CrashPoint.AFTER_REAP,
+)
+TYPES: Final = ("plain", "mail", "write", "flaky", "staged")
+
+
+class Nursery:
+    """Workers as forked processes."""
+
+    def __init__(self) -> None:
+        self._process: asyncio.subprocess.Process | None = None
+        self._pids: asyncio.Queue[int] = asyncio.Queue()
+        self.exits: dict[int, asyncio.Future[int]] = {}
+        self._reader: asyncio.Task[None] | None = None
+
+    async def __aenter__(self) -> Nursery:
+        """Start the process that forks."""
+        self._process = await asyncio.create_subprocess_exec(
+            sys.executable,
+            "-m",
+            "tests.crash.nursery",
+            cwd=ROOT,
+            stdin=asyncio.subprocess.PIPE,
+            stdout=asyncio.subprocess.PIPE,
+            stderr=asyncio.subprocess.DEVNULL,
+        )
+        self._reader = asyncio.create_task(self._read())
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        """End it and all its children."""
+        for pid, exited in self.exits.items():
+            if not exited.done():
+                kill(pid, signal.SIGKILL)
+        await asyncio.gather(*self.exits.values())
+        assert self._process is not None
+        assert self._process.stdin is not None
+        self._process.stdin.close()
+        await self._process.wait()
+        if self._reader is not None:
+            await self._reader
+
+    async def spawn(self, **order: Any) -> int:
+        """Fork one worker; returns its pid."""
+        assert self._process is not None
+        assert self._process.stdin is not None
+        self._process.stdin.write((json.dumps({"spawn": order}) + "\n").encode())
+        return await self._pids.get()
+
+    async def exited(self, pid: int) -> int:
+        """Wait for a death; returns the wait status."""
+        return await self.exits[pid]
+
+    async def _read(self) -> None:
+        assert self._process is not None
+        assert self._process.stdout is not None
+        async for line in self._process.stdout:
+            message = json.loads(line)
+            if "pid" in message:
+                self.exits[message["pid"]] = asyncio.get_running_loop().create_future()
+                self._pids.put_nowait(message["pid"])
+            else:
+                self.exits[message["exit"]].set_result(message["status"])
+
+
+@dataclass
+class Verdict:
+    """What a campaign came to."""
+
+    seed: int
+    kills: int = 0
+    jobs: int = 0
+    at: Counter[str] = field(default_factory=Counter)
+    problems: list[str] = field(default_factory=list)
+
+
+async def run(
+    dsn: str,
+    world_path: Path,
+    *,
+    kills: int,
+    seed: int,
+    workers: int = 3,
+    progress: Callable[[Verdict], None] = lambda _: None,
+) -> Verdict:
+    """Kill *kills* workers and check the history."""
+    random = Random(seed)  # noqa: S311 - chaos that can be repeated
+    verdict = Verdict(seed)
+    app = handlers.build(dsn, str(world_path))
+    owner = await asyncpg.connect(dsn)
+    await owner.execute("create table if not exists public.writes (job_id uuid primary key, claim_seq bigint not null)")
+    async with app, Nursery() as nursery:
+        await app.sync_types()
+        slots = [
+            asyncio.create_task(_slot(nursery, random, verdict, f"slot-{n}", dsn, str(world_path), kills, progress))
+            for n in range(workers)
+        ]
+        feeder = asyncio.create_task(_feed(app, random, verdict))
+        await asyncio.gather(*slots)
+        feeder.cancel()
+        with contextlib.suppress(asyncio.CancelledError):
+            await feeder
+        await _finish(nursery, owner, dsn, str(world_path))
+        verdict.problems = await history.violations(owner, handlers.World(world_path), verdict.jobs)
+    await owner.close()
+    return verdict
+
+
+async def _slot(
+    nursery: Nursery,
+    random: Random,
+    verdict: Verdict,
+    name: str,
+    dsn: str,
+    world: str,
+    kills: int,
+    progress: Callable[[Verdict], None],
+) -> None:
+    """Start a worker, see it die, start the next."""
+    while verdict.kills < kills:
+        point = random.choice(POINTS) if random.random() < 0.85 else None
+        order: dict[str, Any] = {"dsn": dsn, "world": world, "name": f"{name}-{verdict.kills}-{random.randrange(10**6)}"}
+        if point is not None:
+            order |= {"crash_at": str(point), "passages": random.choice((1, 1, 2, 5, 20))}
+        pid = await nursery.spawn(**order)
+        try:
+            async with asyncio.timeout(random.uniform(0.1, 1.5) if point is None else 3):
+                await asyncio.shield(nursery.exits[pid])
+        except TimeoutError:
+            kill(pid, signal.SIGKILL)
+            point = None
+        await nursery.exited(pid)
+        verdict.kills += 1
+        verdict.at[str(point or "anywhere")] += 1
+        progress(verdict)
+
+
+async def _feed(app: Any, random: Random, verdict: Verdict) -> None:
+    """Jobs keep coming as long as workers keep dying."""
+    while True:
+        job_type = random.choice(TYPES)
+        count = random.choice((1, 1, 5, 20))
+        fatal = job_type == "flaky" and random.random() < 0.2
+        await app.enqueue_many(job_type, [{"n": n, "fatal": fatal} for n in range(count)])
+        verdict.jobs += count
+        await asyncio.sleep(random.uniform(0.01, 0.1))
+
+
+async def _finish(nursery: Nursery, owner: asyncpg.Connection[Any], dsn: str, world: str) -> None:
+    """Two workers that nobody kills do what is left."""
+    pids = [await nursery.spawn(dsn=dsn, world=world, name=f"last-{n}") for n in range(2)]
+    async with asyncio.timeout(120):
+        while await owner.fetchval("select exists (select from penstock.jobs where finished_at is null)"):
+            await owner.execute("select pg_sleep(0.05)")
+    for pid in pids:
+        kill(pid, signal.SIGTERM)
+        await nursery.exited(pid)
+
+
+def kill(pid: int, how: signal.Signals) -> None:
+    """Signal a process that may be gone."""
+    with contextlib.suppress(ProcessLookupError):
+        os.kill(pid, how)
