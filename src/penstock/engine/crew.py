@@ -31,10 +31,9 @@ from penstock.version import VERSION
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    import asyncpg
-
     from penstock.engine.registry import JobType
     from penstock.settings import Settings
+    from penstock.store.connect import Pool
 
 POOL: Final = 6  # claims, records and a few handlers' transactions at once; handlers' own needs come on top
 
@@ -42,7 +41,7 @@ POOL: Final = 6  # claims, records and a few handlers' transactions at once; han
 class Crew:
     """Claims, runs and records jobs of *types* under one name."""
 
-    _pool: asyncpg.Pool[Any]
+    _pool: Pool
 
     def __init__(  # noqa: PLR0913 - the options of a worker, all named
         self,
@@ -62,6 +61,7 @@ class Crew:
         self._insecure = insecure
         self.concurrency = concurrency or settings.concurrency
         self._pool_size = pool_size or POOL
+        self.instance = uuid4()  # a successor of the same instance takes its name over at once
 
     async def settle(self) -> None:
         """Wait until everything taken has ended and is written."""
@@ -90,7 +90,7 @@ class Crew:
         self.recorder.start()
         self.heartbeat.start(min(t.policy.lease for t in self._types.values()))
 
-    async def _connect(self) -> asyncpg.Pool[Any]:
+    async def _connect(self) -> Pool:
         pool = await connect.create_pool(
             self._dsn, size=self._pool_size, name="penstock worker", prepared=self._settings.prepared_statements
         )
@@ -100,10 +100,10 @@ class Crew:
                 await connect.refuse_unsafe_login(connection)
         return pool
 
-    async def _take_name(self, pool: asyncpg.Pool[Any]) -> worker_store.Identity:
+    async def _take_name(self, pool: Pool) -> worker_store.Identity:
         host = socket.gethostname()[:60]
         name = self._name or await worker_store.free_name(pool, host)
-        who = worker_store.Identity(name, uuid4(), host, os.getpid(), VERSION)
+        who = worker_store.Identity(name, self.instance, host, os.getpid(), VERSION)
         await worker_store.register(pool, who, sorted(self._types), self.concurrency)
         return who
 

@@ -5,15 +5,16 @@ from __future__ import annotations
 import asyncio
 import time
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 from penstock.contract.claims import Caps, Claim, Trigger
 from penstock.contract.crash import CrashPoint, passing
 from penstock.engine.marks import Marks
+from penstock.engine.reaper import reap
 from penstock.engine.runs import Run
 from penstock.store import claims as store
 from penstock.store import types as type_store
-from penstock.telemetry import events, metrics
+from penstock.telemetry import metrics
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -83,6 +84,11 @@ class Fetcher:
                 if run.over:
                     self._recorder.run_over(run)
         return run
+
+    async def fill(self, group: Group, run: Run) -> None:
+        """Claim for *run*, like a drain; whoever began the run also ends it."""
+        async with self._lock:
+            await self._feed(group, run)
 
     async def _feed(self, group: Group, run: Run) -> None:
         while not self.stopping:
@@ -157,16 +163,8 @@ class Fetcher:
 
     async def reap(self) -> int:
         """Return expired claims, all of them."""
-        total = 0
-        passing(CrashPoint.BEFORE_REAP)
-        while rows := await store.reap(self._place.pool):
-            total += len(rows)
-            for row in rows:
-                events.stale_claim_requeued(row["job_id"], row["job_type"], row["outcome"])
-                if row["outcome"] == "failed":
-                    metrics.ended(row["job_type"], "dead", 1)
+        total = await reap(self._place.pool)
         if total:
-            passing(CrashPoint.AFTER_REAP)
             self._marks.drop()
         return total
 

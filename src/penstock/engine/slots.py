@@ -155,7 +155,7 @@ class Slots:
             if running is not None:
                 running.halt(why)
 
-    def release_backlog(self, delay: timedelta, code: str) -> int:
+    def release_backlog(self, delay: timedelta, code: str | None) -> int:
         """Give back what has not started; no attempt is used."""
         count = len(self._backlog)
         while self._backlog:
