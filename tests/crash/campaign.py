@@ -12,7 +12,7 @@ from collections import Counter
 from dataclasses import dataclass, field
 from pathlib import Path
 from random import Random
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, Self
 
 import asyncpg
 
@@ -52,7 +52,7 @@ class Nursery:
         self.exits: dict[int, asyncio.Future[int]] = {}
         self._reader: asyncio.Task[None] | None = None
 
-    async def __aenter__(self) -> Nursery:
+    async def __aenter__(self) -> Self:
         """Start the process that forks."""
         self._process = await asyncio.create_subprocess_exec(
             sys.executable,
@@ -158,7 +158,7 @@ async def _slot(
     """Start a worker, see it die, start the next."""
     while verdict.kills < kills:
         point = random.choice(POINTS) if random.random() < 0.85 else None
-        order: dict[str, Any] = {"dsn": dsn, "world": world, "name": f"{name}-{verdict.kills}-{random.randrange(10**6)}"}
+        order: dict[str, Any] = {"dsn": dsn, "world": world, "name": f"{name}-{random.randrange(10**9)}"}
         if point is not None:
             order |= {"crash_at": str(point), "passages": random.choice((1, 1, 2, 5, 20))}
         pid = await nursery.spawn(**order)

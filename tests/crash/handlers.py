@@ -44,7 +44,7 @@ def build(dsn: str, world_path: str) -> Penstock:
     """The application of the campaign."""
     app = Penstock(dsn, poll_seconds=1, grace_seconds=5, flush_ms=1)
     world = World(Path(world_path))
-    common = {"lease": LEASE, "attempts": ATTEMPTS, "backoff": Schedule([0]), "audit": Audit.FULL}
+    common: dict[str, Any] = {"lease": LEASE, "attempts": ATTEMPTS, "backoff": Schedule([0]), "audit": Audit.FULL}
 
     @app.job("plain", **common)
     async def plain(job: Job, args: dict[str, Any]) -> None:

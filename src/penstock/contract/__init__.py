@@ -1,0 +1,1 @@
+"""The rules, with the standard library only."""

@@ -7,7 +7,7 @@ from enum import StrEnum
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable
     from datetime import datetime, timedelta
     from uuid import UUID
 
@@ -42,7 +42,7 @@ class Claim:
         "staged",
     )
 
-    def __init__(self, row: Mapping[str, Any]) -> None:
+    def __init__(self, row: Iterable[Any]) -> None:
         # By position: this runs once per job, and looking names up would cost more than all the rest.
         (
             self.job_id,
@@ -58,7 +58,7 @@ class Claim:
             self.limit_key,
             self.replay_of_job_id,
             self.payload,
-        ) = row.values() if isinstance(row, dict) else row
+        ) = row
 
     job_id: UUID
     job_type: str

@@ -24,6 +24,7 @@ CONTROL_CHANNEL: Final = "penstock_control"  # pauses, cancels: what a worker sh
 NAME: Final = re.compile(r"^[a-z][a-z0-9_.-]{0,49}$")
 LONGEST_LEASE: Final = timedelta(days=1)
 LARGEST_SMALLINT: Final = 32_767
+MOST: Final = 1000  # attempts or reclaims; more is taken for a slip of the pen
 
 
 class Dispatch(StrEnum):
@@ -49,7 +50,9 @@ class Rate:
 
     def __post_init__(self) -> None:
         if self.count < 1 or self.period <= timedelta(0):
-            raise SettingsInvalid(f"a rate has a count of at least 1 and a period above 0, not {self.count} in {self.period}")
+            raise SettingsInvalid(
+                f"a rate has a count of at least 1 and a period above 0, not {self.count} in {self.period}"
+            )
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,7 +87,9 @@ class Breaker:
 
     def __post_init__(self) -> None:
         if self.after < 1 or self.cooldown <= timedelta(0):
-            raise SettingsInvalid(f"a breaker opens after at least 1 failure and cools down for more than 0 s, not {self.after}, {self.cooldown}")
+            raise SettingsInvalid(
+                f"a breaker opens after 1 failure or more and cools down for a time, not {self.after}, {self.cooldown}"
+            )
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,14 +131,20 @@ class Policy:
             _check_name("stage", stage)
         for name in ("attempts", "drain_cap", "startup_cap", "max_payload_bytes"):
             self._refuse_unless(getattr(self, name) >= 1, name, "at least 1")
-        self._refuse_unless(self.attempts <= 1000, "attempts", "at most 1000")
-        self._refuse_unless(0 <= self.max_reclaims <= 1000, "max_reclaims", "between 0 and 1000")
-        self._refuse_unless(abs(self.priority) <= LARGEST_SMALLINT, "priority", f"between -{LARGEST_SMALLINT} and {LARGEST_SMALLINT}")
+        self._refuse_unless(self.attempts <= MOST, "attempts", f"at most {MOST}")
+        self._refuse_unless(0 <= self.max_reclaims <= MOST, "max_reclaims", f"between 0 and {MOST}")
+        self._refuse_unless(
+            abs(self.priority) <= LARGEST_SMALLINT, "priority", f"between -{LARGEST_SMALLINT} and {LARGEST_SMALLINT}"
+        )
         self._refuse_unless(timedelta(0) < self.lease <= LONGEST_LEASE, "lease", "above 0 and at most one day")
         self._refuse_unless(self.timeout is None or self.timeout > timedelta(0), "timeout", "above 0, or None")
         self._refuse_unless(self.max_runtime > timedelta(0), "max_runtime", "above 0")
         if self.dispatch is Dispatch.SCHEDULED:
-            self._refuse_unless(self.lease > self.max_runtime, "lease", f"longer than max_runtime ({self.max_runtime}) for a scheduled type")
+            self._refuse_unless(
+                self.lease > self.max_runtime,
+                "lease",
+                f"longer than max_runtime ({self.max_runtime}) for a scheduled type",
+            )
 
     @property
     def staged(self) -> bool:
@@ -149,14 +160,16 @@ class Policy:
         """The whole policy as plain JSON, for `penstock.types.policy`."""
         return {f.name: _plain(getattr(self, f.name)) for f in fields(self)}
 
-    def _refuse_unless(self, holds: bool, name: str, rule: str) -> None:  # noqa: FBT001 - reads as a sentence
+    def _refuse_unless(self, holds: bool, name: str, rule: str) -> None:
         if not holds:
             raise SettingsInvalid(f"{name} of type {self.job_type!r} must be {rule}, not {getattr(self, name)!r}")
 
 
 def _check_name(what: str, name: str) -> None:
     if not NAME.match(name):
-        raise SettingsInvalid(f"{what} {name!r}: use 1 to 50 lower-case letters, digits, '_', '.' or '-', beginning with a letter")
+        raise SettingsInvalid(
+            f"{what} {name!r}: use 1 to 50 lower-case letters, digits, '_', '.' or '-', beginning with a letter"
+        )
 
 
 def _plain(value: object) -> object:

@@ -1,0 +1,1 @@
+"""The loops: fetching, running, recording, listening, renewing."""

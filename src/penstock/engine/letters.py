@@ -10,7 +10,7 @@ from penstock.store.claims import Death, Requeue
 from penstock.telemetry.redaction import redact_text, sanitized_context
 
 if TYPE_CHECKING:
-    from penstock.contract.verdicts import Died, Retried
+    from penstock.contract.verdicts import Died, Requeued, Retried
     from penstock.engine.running import Running
 
 
@@ -25,16 +25,21 @@ def retry(running: Running, verdict: Retried, stack: str) -> Requeue:
     )
 
 
+def give_back(running: Running, verdict: Requeued) -> Requeue:
+    """The requeue of a claim that used no attempt."""
+    return Requeue(running.claim, verdict.delay, charged=False, code=verdict.code)
+
+
 def death(running: Running, verdict: Died, stack: str, worker_id: str) -> Death:
     """The end of a job, with its dead letter."""
     claim, failure = running.claim, verdict.failure
     code = str(failure.error_class)
     context = sanitized_context(
-        job_id=str(claim.job_id),
-        run_id=str(running.run.run_id),
+        job_id=claim.job_id,
+        run_id=running.run.run_id,
         worker_id=worker_id,
         stage=claim.stage,
-        attempts=running.attempts,
+        attempt_count=running.attempts,
         max_attempts=claim.max_attempts,
         upstream_status=failure.upstream_status,
         upstream_code=failure.upstream_code,
@@ -47,13 +52,12 @@ def death(running: Running, verdict: Died, stack: str, worker_id: str) -> Death:
         retryable=failure.retryable,
         reason=str(verdict.reason),
         stack=stack or code,
-        context=json.dumps(context),
+        context=json.dumps({"upstream_status": None, **context}),  # null says: no upstream answered
         attempts=running.attempts,
         alert=verdict.alert,
     )
 
 
 def _message(stack: str, code: str) -> str:
-    """The last line of the stack says what was raised; it has been redacted with the rest."""
-    line = stack.strip().rpartition("\n")[2] or code
-    return redact_text(line)
+    """The first line of the stack says what was raised; it has been redacted with the rest."""
+    return redact_text(stack.strip().partition("\n")[0] or code)

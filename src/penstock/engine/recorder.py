@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from penstock.contract.crash import CrashPoint, passing
 from penstock.contract.failures import FailureClass, opens_breaker
-from penstock.contract.verdicts import Completed, Died, Ended, Lost, Reason, Recorded, Requeued, Retried, Verdict
-from penstock.engine.letters import death, retry
+from penstock.contract.verdicts import Completed, Died, Ended, Lost, Reason, Requeued, Retried, Verdict
+from penstock.engine.letters import death, give_back, retry
 from penstock.store import claims as store
 from penstock.store import connect, runs, types
 from penstock.telemetry import events, metrics
@@ -137,7 +137,7 @@ class Recorder:
         pool, worker = self._place.pool, self._place.worker_id
         try:
             lost = await self._persist("completions", lambda: store.complete(pool, worker, claims, rows))
-        except Exception as error:  # noqa: BLE001 - one bad row must not hold up the set
+        except Exception as error:
             await self._one_by_one(completed, over, error)
             return
         for claim in lost:
@@ -151,9 +151,9 @@ class Recorder:
             await self._write_completed(completed[:half], over)
             await self._write_completed(completed[half:], [])
             return
-        from penstock.contract.classify import classify  # noqa: PLC0415 - a rare path
-        from penstock.contract.verdicts import judge  # noqa: PLC0415
-        from penstock.telemetry.redaction import redact_stack  # noqa: PLC0415
+        from penstock.contract.classify import classify
+        from penstock.contract.verdicts import judge
+        from penstock.telemetry.redaction import redact_stack
 
         running = completed[0]
         policy = running.job_type.policy
@@ -183,30 +183,40 @@ class Recorder:
         requeues, deaths = [], []
         for running, verdict, stack in others:
             match verdict:
-                case Recorded():
-                    self._count_completed([running])
                 case Retried():
                     requeues.append((running, retry(running, verdict, stack)))
                 case Requeued():
-                    requeues.append(
-                        (running, store.Requeue(running.claim, verdict.delay, charged=False, code=verdict.code))
-                    )
+                    requeues.append((running, give_back(running, verdict)))
                 case Died():
                     deaths.append((running, death(running, verdict, stack, self._place.worker_id)))
-                case Ended():
-                    await self._write_ended(running, verdict)
-                case Lost():
-                    self._end_lost(running)
-        pool, worker = self._place.pool, self._place.worker_id
+                case _:
+                    await self._write_single(running, verdict)
         if requeues:
-            lost = await self._persist("requeues", lambda: store.requeue(pool, worker, [move for _, move in requeues]))
-            for running, move in requeues:
-                self._count_requeued(running, move, lost=running.claim in lost)
-            self.requeued = True
+            await self._write_requeues(requeues)
         if deaths:
-            lost = await self._persist("deaths", lambda: store.fail(pool, worker, [letter for _, letter in deaths]))
-            for running, letter in deaths:
-                await self._count_death(running, letter, lost=running.claim in lost)
+            await self._write_deaths(deaths)
+
+    async def _write_single(self, running: Running, verdict: Verdict) -> None:
+        match verdict:
+            case Ended():
+                await self._write_ended(running, verdict)
+            case Lost():
+                self._end_lost(running)
+            case _:
+                self._count_completed([running])  # job.transaction() has written it
+
+    async def _write_requeues(self, requeues: list[tuple[Running, store.Requeue]]) -> None:
+        moves = [move for _, move in requeues]
+        lost = await self._persist("requeues", lambda: store.requeue(self._place.pool, self._place.worker_id, moves))
+        for running, move in requeues:
+            self._count_requeued(running, move, lost=running.claim in lost)
+        self.requeued = True
+
+    async def _write_deaths(self, deaths: list[tuple[Running, store.Death]]) -> None:
+        letters = [letter for _, letter in deaths]
+        lost = await self._persist("deaths", lambda: store.fail(self._place.pool, self._place.worker_id, letters))
+        for running, letter in deaths:
+            await self._count_death(running, letter, lost=running.claim in lost)
 
     async def _write_ended(self, running: Running, verdict: Ended) -> None:
         pool, worker = self._place.pool, self._place.worker_id
@@ -286,7 +296,7 @@ def log_ids(running: Running) -> dict[str, str | None]:
 
 
 def _members(claim: Claim) -> dict[str, Any]:
-    import json  # noqa: PLC0415 - only types that log ids decode twice
+    import json
 
     try:
         payload = json.loads(claim.payload)

@@ -26,8 +26,19 @@ class Running:
     """One held claim. The heartbeat thread reads it; only the event loop writes it, but for `renewed`."""
 
     __slots__ = (
-        "attempts", "claim", "deadline", "job_type", "lease", "recorded", "renewed", "run", "seconds", "started", "stop", "task", "type_name",
-    )  # fmt: skip
+        "attempts",
+        "claim",
+        "deadline",
+        "job_type",
+        "lease",
+        "recorded",
+        "renewed",
+        "run",
+        "seconds",
+        "started",
+        "stop",
+        "task",
+    )
 
     def __init__(self, claim: Claim, job_type: JobType, run: Run, now: float) -> None:
         self.claim = claim

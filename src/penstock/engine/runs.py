@@ -16,9 +16,25 @@ class Run:
     """Counts of one run. It is over when it claims no more and all its claims have ended."""
 
     __slots__ = (
-        "by_error", "by_model", "canceled", "caps", "claimed", "claiming", "failed", "finished_at", "function", "left_waiting",
-        "lost", "rate_limited", "requeued", "run_id", "started_at", "started_mono", "succeeded", "trigger",
-    )  # fmt: skip
+        "by_error",
+        "by_model",
+        "canceled",
+        "caps",
+        "claimed",
+        "claiming",
+        "failed",
+        "finished_at",
+        "function",
+        "left_waiting",
+        "lost",
+        "rate_limited",
+        "requeued",
+        "run_id",
+        "started_at",
+        "started_mono",
+        "succeeded",
+        "trigger",
+    )
 
     def __init__(self, function: str, trigger: Trigger, caps: Caps, started_mono: float) -> None:
         self.run_id = uuid7()

@@ -194,9 +194,8 @@ class Worker(Crew):
 
     def _over_budget(self) -> bool:
         limit = self._settings.rss_limit_mb
-        if self.executor.abandoned:
-            self.recycle = True
-        elif limit is not None and (rss := rss_bytes()) is not None and rss > limit * 1024 * 1024:
+        too_large = limit is not None and (rss_bytes() or 0) > limit * 1024 * 1024
+        if self.executor.abandoned or too_large:
             self.recycle = True
         return self.recycle
 

@@ -1,0 +1,1 @@
+"""The only SQL: one module per noun, one file per statement."""

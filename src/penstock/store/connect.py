@@ -109,7 +109,7 @@ def unavailable(error: BaseException, dsn: str) -> DatabaseUnavailable:
             f"{where} is not a usable DSN; write PENSTOCK_DSN as postgresql://user:password@host:5432/database"
         )
     return DatabaseUnavailable(
-        f"{where} does not answer ({type(error).__name__}); is the server up? `penstock db status` shows the embedded one"
+        f"{where} does not answer ({type(error).__name__}); is it up? `penstock db status` shows the embedded server"
     )
 
 

@@ -49,7 +49,8 @@ async def resume(db: Db, job_type: str) -> None:
     """Claim *job_type* again."""
     await _move_gate(
         db,
-        "update penstock.types set paused_at = null, paused_by = null, pause_reason = null where job_type = $1 returning job_type",
+        "update penstock.types set paused_at = null, paused_by = null, pause_reason = null "
+        "where job_type = $1 returning job_type",
         job_type,
     )
 

@@ -45,13 +45,14 @@ class Floor:
     async def pass_time(self, **span: float) -> None:
         """Wind the clock of the database forward."""
         await self.owner.execute(
-            "insert into penstock.clock (shift) values ($1) on conflict (only_row) do update set shift = clock.shift + $1",
+            "insert into penstock.clock (shift) values ($1) "
+            "on conflict (only_row) do update set shift = clock.shift + $1",
             timedelta(**span),
         )
 
     async def job(self, job_id: UUID) -> asyncpg.Record:
         """The row of a job."""
-        row = await self.owner.fetchrow("select * from penstock.jobs where job_id = $1", job_id)
+        row: asyncpg.Record | None = await self.owner.fetchrow("select * from penstock.jobs where job_id = $1", job_id)
         assert row is not None
         return row
 

@@ -92,7 +92,7 @@ async def test_jobs_are_claimed_by_priority_then_age(floor: Floor) -> None:
     second = await floor.app.enqueue("echo", {"n": 3})
     urgent = await floor.app.enqueue("echo", {"n": 4}, priority=-5)
 
-    order = [[claim.job_id for claim in await take(floor, "echo", limit=1)][0] for _ in range(4)]
+    order = [(await take(floor, "echo", limit=1))[0].job_id for _ in range(4)]
 
     assert order == [urgent, first, second, late]
 
@@ -135,7 +135,8 @@ async def test_two_claimers_at_once_never_get_the_same_job(floor: Floor) -> None
 
     assert len(one) + len(two) == 200
     assert set(one).isdisjoint(two)
-    assert one and two
+    assert one
+    assert two
 
 
 @pytest.mark.contract("D-47", "D-10")
@@ -245,4 +246,4 @@ async def test_ten_thousand_later_jobs_do_not_hide_one_that_commits_late(floor: 
 
 
 def _death(claim: Claim) -> store.Death:
-    return store.Death(claim, "RUNTIME_BUG", "x", False, "non_retryable", "stack", "{}", 1, None)  # noqa: FBT003
+    return store.Death(claim, "RUNTIME_BUG", "x", False, "non_retryable", "stack", "{}", 1, None)

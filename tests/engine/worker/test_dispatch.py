@@ -124,7 +124,7 @@ async def test_a_drain_that_filled_its_cap_is_followed_at_once(floor: Floor) -> 
 
 
 @pytest.mark.contract("D-39", "D-40")
-async def test_fifty_pokes_at_once_make_one_drain_at_a_time(floor: Floor) -> None:
+async def test_fifty_pokes_at_once_make_one_drain_at_a_time(floor: Floor, monkeypatch: pytest.MonkeyPatch) -> None:
     @floor.app.job("echo")
     async def echo(job: Any, args: Any) -> None:
         """Done."""
@@ -142,7 +142,7 @@ async def test_fifty_pokes_at_once_make_one_drain_at_a_time(floor: Floor) -> Non
             finally:
                 claiming -= 1
 
-        worker.fetcher._claim = counted  # type: ignore[method-assign] - a spy
+        monkeypatch.setattr(worker.fetcher, "_claim", counted)
         await floor.app.enqueue_many("echo", [{"n": n} for n in range(50)])
         for n in range(50):
             await floor.owner.execute("select pg_notify('penstock_jobs', $1)", str(n))
@@ -282,7 +282,7 @@ async def test_the_listener_has_a_dsn_of_its_own(dsn: str) -> None:
 
 
 @pytest.mark.contract("D-44")
-async def test_a_stopped_worker_polls_no_more(floor: Floor) -> None:
+async def test_a_stopped_worker_polls_no_more(floor: Floor, monkeypatch: pytest.MonkeyPatch) -> None:
     floor.app.job("echo")(_nothing)
     async with floor.working() as worker:
         await worker.settle()
@@ -292,7 +292,7 @@ async def test_a_stopped_worker_polls_no_more(floor: Floor) -> None:
         nonlocal claims
         claims += 1
 
-    worker.fetcher._claim = spy  # type: ignore[method-assign] - a spy
+    monkeypatch.setattr(worker.fetcher, "_claim", spy)
     worker._on_timer()
     worker._on_poke("penstock_jobs", "")
     await floor.until("pg_sleep(0.05) is not null")

@@ -163,8 +163,8 @@ async def test_a_handler_whose_lease_was_lost_is_cancelled_and_its_result_droppe
         await entered.wait()
         # Another worker takes the job over, as if this one had been frozen for longer than its lease.
         await floor.owner.execute(
-            "update penstock.jobs set status = 'queued', lease_expires_at = null, claimed_by = null, claimed_at = null, "
-            "run_at = penstock.now(), ready = true where job_id = $1",
+            "update penstock.jobs set status = 'queued', lease_expires_at = null, claimed_by = null, "
+            "claimed_at = null, run_at = penstock.now(), ready = true where job_id = $1",
             job_id,
         )
         async with asyncio.timeout(5):
