@@ -63,7 +63,7 @@ cli = typer.Typer(
 
 def _version(*, asked: bool) -> None:
     if asked:
-        from penstock.version import VERSION  # noqa: PLC0415 - asks the installed metadata
+        from penstock.version import VERSION
 
         typer.echo(f"penstock {VERSION}")
         raise typer.Exit

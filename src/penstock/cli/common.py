@@ -50,8 +50,8 @@ def run(work: Coroutine[Any, Any, T]) -> T:
 @asynccontextmanager
 async def database(role: str = OPERATOR, settings: Settings | None = None) -> AsyncIterator[asyncpg.Pool[Any]]:
     """A small pool on the database of *settings*, as *role* where the embedded server lets it choose."""
-    from penstock.settings import load_settings  # noqa: PLC0415 - `penstock --help` needs no settings
-    from penstock.store import connect, schema  # noqa: PLC0415 - the same for the driver
+    from penstock.settings import load_settings
+    from penstock.store import connect, schema
 
     settings = settings or load_settings()
     dsn = await find_dsn(settings, role)
@@ -67,7 +67,7 @@ async def find_dsn(settings: Settings, role: str) -> str:
     """The DSN of *settings*; without one, that of *role* on the embedded server, which is made ready."""
     if settings.dsn is not None:
         return settings.dsn
-    from penstock.cli.first_start import ready_server  # noqa: PLC0415 - only without a DSN
+    from penstock.cli.first_start import ready_server
 
     server = await asyncio.to_thread(ready_server, settings.home)
     return server.url(user=role)
@@ -93,8 +93,8 @@ def print_json(value: object) -> None:
 
 def print_table(rows: Sequence[Mapping[str, Any]], columns: Sequence[str]) -> None:
     """Print *rows* as a table; into a pipe it is as wide as it needs to be."""
-    from rich.console import Console  # noqa: PLC0415 - only tables pay for it
-    from rich.table import Table  # noqa: PLC0415 - the same
+    from rich.console import Console
+    from rich.table import Table
 
     table = Table(box=None, header_style="bold", pad_edge=False)
     for column in columns:
@@ -160,7 +160,7 @@ def cell_text(value: object) -> str:  # noqa: PLR0911 - one line per kind
 
 
 def _cell(value: object) -> str:
-    from rich.markup import escape  # noqa: PLC0415 - only tables pay for it
+    from rich.markup import escape
 
     return escape(cell_text(value))
 

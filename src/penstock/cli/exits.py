@@ -60,14 +60,14 @@ def told() -> Iterator[None]:
         yield
     except (typer.Exit, typer.Abort):
         raise
-    except Exception as error:  # noqa: BLE001 - the last place before the user
+    except Exception as error:
         tell(error)
 
 
 def tell(error: Exception) -> NoReturn:
     """End with the words and the code of *error*."""
-    from penstock.embedded import EmbeddedServerError  # noqa: PLC0415 - only when something went wrong
-    from penstock.store.refusals import explained  # noqa: PLC0415 - the same
+    from penstock.embedded import EmbeddedServerError
+    from penstock.store.refusals import explained
 
     if isinstance(error, EmbeddedServerError):
         fail(_sentence(str(error)), UNAVAILABLE)
@@ -81,7 +81,7 @@ def tell(error: Exception) -> NoReturn:
 
 def _tell_bug(error: Exception) -> NoReturn:
     """An error that nobody expected: frames and types only, as its text may hold a user's data."""
-    from penstock.telemetry.redaction import redact_stack  # noqa: PLC0415 - only when something went wrong
+    from penstock.telemetry.redaction import redact_stack
 
     if os.environ.get("PENSTOCK_DEBUG"):
         raise error

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import TYPE_CHECKING, Final
@@ -61,14 +62,21 @@ async def retire(db: Db, who: Identity) -> None:
     )
 
 
-async def free_name(db: Db, base: str, *, most: int = 1000) -> str:
+async def free_name(db: Db, base: str) -> str:
     """The first of `base-1`, `base-2`, … that no live worker has (names stay few, C-54)."""
+    return (await free_names(db, base, 1))[0]
+
+
+async def free_names(db: Db, base: str, count: int) -> list[str]:
+    """The first *count* of these names."""
     rows = await db.fetch(
-        "select worker_id from penstock.workers where stopped_at is null and heartbeat_at > penstock.now() - $1::interval",
+        "select worker_id from penstock.workers "
+        "where stopped_at is null and heartbeat_at > penstock.now() - $1::interval",
         ALIVE,
     )
     taken = {row["worker_id"] for row in rows}
-    return next(name for n in range(1, most) if (name := f"{base}-{n}") not in taken)
+    names = (f"{base}-{slot}" for slot in itertools.count(1))
+    return list(itertools.islice((name for name in names if name not in taken), count))
 
 
 async def listed(db: Db) -> list[asyncpg.Record]:

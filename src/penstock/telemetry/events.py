@@ -29,12 +29,21 @@ def quiet() -> bool:
 
 def job_claimed(claim: Claim, worker_id: str, ids: Mapping[str, str | None]) -> None:
     """The first line of every claim (D-67)."""
-    log.info("job_claimed", job_id=str(claim.job_id), job_type=claim.job_type, attempt=claim.attempt, worker_id=worker_id, **ids)
+    log.info(
+        "job_claimed",
+        job_id=str(claim.job_id),
+        job_type=claim.job_type,
+        attempt=claim.attempt,
+        worker_id=worker_id,
+        **ids,
+    )
 
 
 def job_completed(claim: Claim, seconds: float, ids: Mapping[str, str | None]) -> None:
     """The last line of every successful claim (D-68)."""
-    log.info("job_completed", job_id=str(claim.job_id), job_type=claim.job_type, duration_ms=round(seconds * 1000, 3), **ids)
+    log.info(
+        "job_completed", job_id=str(claim.job_id), job_type=claim.job_type, duration_ms=round(seconds * 1000, 3), **ids
+    )
 
 
 def job_failed(claim: Claim, code: str, *, will_retry: bool, ids: Mapping[str, str | None]) -> None:
@@ -53,7 +62,9 @@ def job_failed(claim: Claim, code: str, *, will_retry: bool, ids: Mapping[str, s
 
 def job_requeued(claim: Claim, code: str | None, seconds: float) -> None:
     """Back to the queue without an attempt used."""
-    log.info("job_requeued", job_id=str(claim.job_id), job_type=claim.job_type, code=code, delay_ms=round(seconds * 1000))
+    log.info(
+        "job_requeued", job_id=str(claim.job_id), job_type=claim.job_type, code=code, delay_ms=round(seconds * 1000)
+    )
 
 
 def lease_lost(claim: Claim) -> None:
@@ -114,3 +125,61 @@ def handler_abandoned(claim: Claim) -> None:
 def internal_error(what: str, error: str) -> None:
     """Something that should not happen, with the name of the exception only."""
     log.error("internal_error", what=what, error=error)
+
+
+def metrics_served(host: str, port: int) -> None:
+    """Scrapes are answered."""
+    log.info("metrics_served", host=host, port=port)
+
+
+def process_started(worker_id: str, slot: int, pid: int) -> None:
+    """The supervisor has started a worker process."""
+    log.info("process_started", worker_id=worker_id, slot=slot, pid=pid)
+
+
+def process_ended(worker_id: str, slot: int, exit_code: int, retry_seconds: float) -> None:
+    """A worker process ended by itself; another one follows. A negative code is a signal."""
+    log.warning("process_ended", worker_id=worker_id, slot=slot, exit_code=exit_code, retry_seconds=retry_seconds)
+
+
+def process_recycled(worker_id: str, rss_bytes: int | None, retry_seconds: float) -> None:
+    """A process has had its time: too much memory, or a thread that hangs."""
+    rss_mb = None if rss_bytes is None else round(rss_bytes / 1024 / 1024)
+    log.warning("process_recycled", worker_id=worker_id, rss_mb=rss_mb, retry_seconds=retry_seconds)
+
+
+def supervisor_stopping(processes: int, reason: str) -> None:
+    """The supervisor tells its processes to stop."""
+    log.info("supervisor_stopping", processes=processes, reason=reason)
+
+
+def dead_letter_step(dead_letter_id: UUID, step: str) -> None:
+    """An operator has taken a step on a dead letter; who it was stands in its events."""
+    log.info("dead_letter_step", dead_letter_id=str(dead_letter_id), step=step)
+
+
+def replay_started(dead_letter_id: UUID, job_id: UUID, replay_job_id: UUID, stage: str) -> None:
+    """A dead letter is being replayed by a new job."""
+    log.info(
+        "replay_started",
+        dead_letter_id=str(dead_letter_id),
+        job_id=str(job_id),
+        replay_job_id=str(replay_job_id),
+        stage=stage,
+    )
+
+
+def alert_raised(alert_id: int, kind: str, severity: str, subject: Mapping[str, object]) -> None:
+    """Somebody should look (R-14). The subject holds ids and codes."""
+    write = log.info if severity == "info" else log.error
+    write("alert_raised", alert_id=alert_id, kind=kind, severity=severity, subject=dict(subject))
+
+
+def alert_sink_failed(alert_id: int, sink: str, error: str) -> None:
+    """A sink did not take an alert; it will be offered again a few times."""
+    log.error("alert_sink_failed", alert_id=alert_id, sink=sink, error=error)
+
+
+def rows_pruned(what: str, count: int) -> None:
+    """Retention has removed rows."""
+    log.info("rows_pruned", what=what, count=count)

@@ -1,0 +1,143 @@
+"""How log lines leave the process: JSON lines on stderr, or text on a terminal (R-21).
+
+Only keys of the allow-list get out, so an event that somebody writes
+carelessly cannot carry a user's text. Ids that a job type declares as its own
+(`log_ids`) get out too, in a form that shows an id and hides anything else.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import sys
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any, Final, TextIO
+
+import structlog
+
+from penstock.telemetry.contexts import opaque_id
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, MutableMapping
+
+    Line = MutableMapping[str, Any]
+
+# Every key that a line may carry. A line with another one loses it and says so in `dropped`.
+KEYS: Final = frozenset({
+    "timestamp", "level", "event", "dropped",
+    "job_id", "job_type", "item_id", "stage", "attempt", "claim_seq", "run_id", "replay_of_job_id", "dead_letter_id",
+    "worker_id", "slot", "pid", "processes", "concurrency", "types", "channels", "schedule", "function", "trigger",
+    "error_code", "code", "error", "what", "outcome", "reason", "will_retry", "alert_id", "kind", "severity",
+    "duration_ms", "delay_ms", "retry_seconds", "running", "count", "host", "port", "exit_code", "rss_mb",
+    "started_at", "finished_at", "max_jobs_per_run", "max_runtime_seconds", "claimed_count", "succeeded_count",
+    "failed_count", "requeued_count", "canceled_count", "lost_count", "rate_limited_count", "left_waiting_count",
+    "by_model", "by_error", "profile", "missed_count", "step", "replay_job_id", "subject", "sink",
+})  # fmt: skip
+_FIRST: Final = ("timestamp", "level", "event")
+_LONGEST: Final = 500
+
+_ids: set[str] = set()  # names that job types declare as opaque ids of their own
+
+
+def configure(level: str, style: str = "auto", *, ids: Iterable[str] = (), stream: TextIO | None = None) -> None:
+    """Send the events of this process to *stream* (stderr); below *level* they cost one comparison.
+
+    *style* is `json`, `text`, or `auto`: text when the stream is a terminal.
+    """
+    target = stream or sys.stderr
+    threshold = logging.getLevelNamesMapping()[level.upper()]
+    logging.getLogger("penstock").setLevel(threshold)
+    _ids.clear()
+    _ids.update(ids)
+    as_text = style == "text" or (style == "auto" and target.isatty())
+    structlog.configure(
+        processors=[_stamp, only_allowed, _as_text if as_text else _as_json],
+        wrapper_class=structlog.make_filtering_bound_logger(threshold),
+        logger_factory=lambda *_: _Lines(target),
+        cache_logger_on_first_use=False,
+    )
+    _quiet_asyncio()
+
+
+def only_allowed(_logger: Any, _method: str, line: Line) -> Line:
+    """Drop what is not on the list; what a type calls its ids is shown as an id or hashed."""
+    kept: dict[str, Any] = {}
+    dropped = 0
+    for key, value in line.items():
+        if key in KEYS:
+            kept[key] = _bounded(value)
+        elif key in _ids:
+            kept[key] = None if value is None else opaque_id(value)
+        else:
+            dropped += 1
+    if dropped:
+        kept["dropped"] = dropped
+    return kept
+
+
+def _bounded(value: object) -> object:
+    match value:
+        case str():
+            return value[:_LONGEST]
+        case None | bool() | int() | float():
+            return value
+        case list() | tuple():
+            return [_bounded(member) for member in value]
+        case dict():
+            return {str(name)[:100]: _bounded(member) for name, member in value.items()}
+        case _:
+            return str(value)[:_LONGEST]
+
+
+def _stamp(_logger: Any, method: str, line: Line) -> Line:
+    stamped = {"timestamp": datetime.now(UTC).isoformat(timespec="milliseconds"), "level": method}
+    return {**stamped, "event": line.pop("event"), **line}
+
+
+def _as_json(_logger: Any, _method: str, line: Line) -> str:
+    return json.dumps(line, ensure_ascii=False)
+
+
+def _as_text(_logger: Any, _method: str, line: Line) -> str:
+    rest = " ".join(f"{key}={_word(value)}" for key, value in line.items() if key not in _FIRST and value is not None)
+    return f"{line['timestamp'][11:23]} {line['level']:<7} {line['event']:<20} {rest}".rstrip()
+
+
+def _word(value: object) -> str:
+    return ",".join(str(member) for member in value) if isinstance(value, list) else str(value)
+
+
+class _Lines:
+    """Writes lines; a reader that has gone away must not stop a worker."""
+
+    def __init__(self, stream: TextIO) -> None:
+        self._stream = stream
+
+    def msg(self, message: str) -> None:
+        """Write one line at once, so that lines of several processes do not mix."""
+        try:
+            self._stream.write(message + "\n")
+            self._stream.flush()
+        except (OSError, ValueError):
+            return
+
+    debug = info = warning = error = critical = exception = msg
+
+
+class _ErrorNames(logging.Handler):
+    """What asyncio reports, as an event with names only: its own text repeats the exception's message."""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Log the name of the exception."""
+        kind = record.exc_info[0] if record.exc_info else None
+        structlog.get_logger("penstock").error(
+            "internal_error", what="asyncio", error=kind.__name__ if kind else record.funcName
+        )
+
+
+def _quiet_asyncio() -> None:
+    """Unless the application has set up a handler for it."""
+    logger = logging.getLogger("asyncio")
+    if not logger.handlers and not logging.getLogger().handlers:
+        logger.addHandler(_ErrorNames(logging.ERROR))
+        logger.propagate = False
