@@ -4,6 +4,7 @@ PenstockError
 ├── SettingsInvalid            a setting is missing, absurd or contradicts another
 ├── DatabaseUnavailable        the server is away or refuses the login
 │   └── SchemaOutdated         the schema is missing or of another version
+├── MigrationFailed            a migration could not be applied; the schema is as it was
 ├── UnsafeLogin                a worker was given a superuser or BYPASSRLS login
 ├── EnqueueRefused             nothing was written
 │   ├── UnknownType            no such job type in penstock.types
@@ -51,6 +52,10 @@ class DatabaseUnavailable(PenstockError):
 
 class SchemaOutdated(DatabaseUnavailable):
     """The schema is missing or not of the version that this code needs."""
+
+
+class MigrationFailed(PenstockError):
+    """A migration could not be applied, and nothing of it was."""
 
 
 class UnsafeLogin(PenstockError):
@@ -104,7 +109,8 @@ class NotFound(PenstockError):
     """No row of this id."""
 
     def __init__(self, what: str, identity: object) -> None:
-        super().__init__(f"no {what} {identity}; `penstock {what.replace(' ', '-')}s list` shows what is there")
+        command = "dead" if what == "dead letter" else f"{what.replace(' ', '-')}s"
+        super().__init__(f"no {what} {identity}; `penstock {command} list` shows what is there")
         self.what = what
         self.identity = identity
 

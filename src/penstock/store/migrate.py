@@ -1,131 +1,232 @@
-"""Schema versions, up and down, with Alembic: `penstock migrate`."""
+"""Schema versions, up and down, with Alembic: `penstock migrate`.
+
+A *line* is one history of versions: a folder of revisions, and a schema that
+holds its objects and its own version table. The engine is the first line; an
+application brings its own as an entry point of the group `penstock.migrations`
+and never touches the engine's. All lines go up in one transaction, so that an
+interrupted migration leaves every one of them as it was.
+"""
 
 from __future__ import annotations
 
 import asyncio
 from dataclasses import dataclass
+from functools import partial
+from importlib.metadata import entry_points
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
-from urllib.parse import urlsplit, urlunsplit
+from typing import TYPE_CHECKING, Any, Final
 
 import asyncpg
 from alembic import command
 from alembic.config import Config
 from alembic.script import ScriptDirectory
+from alembic.util import CommandError
+from sqlalchemy.exc import DBAPIError
 from sqlalchemy.ext.asyncio import create_async_engine
 from sqlalchemy.pool import NullPool
 
-from penstock.contract.errors import DatabaseUnavailable
+from penstock.contract.errors import DatabaseUnavailable, MigrationFailed, SchemaOutdated
 from penstock.store.connect import unavailable
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Sequence
     from typing import TextIO
 
     from sqlalchemy import Connection
+    from sqlalchemy.ext.asyncio import AsyncConnection
 
-LOCK_TIMEOUT = "5s"  # a migration that cannot get its locks gives up and changes nothing
-LOCK = "select pg_advisory_xact_lock(hashtext('penstock.migrate'))"
+OLDEST_SERVER: Final = 15
+LOCK_TIMEOUT: Final = 5.0  # seconds; a migration that cannot get its locks gives up and changes nothing
+TURN: Final = 60.0  # seconds to wait for another migrator, which holds the lock below
+LOCK: Final = "select pg_advisory_xact_lock(hashtext('penstock.migrate'))"
+GROUP: Final = "penstock.migrations"
+
+
+@dataclass(frozen=True)
+class Line:
+    """One history of versions, with a version table of its own in *schema*."""
+
+    name: str
+    versions: Path
+    schema: str
+
+
+ENGINE: Final = Line("engine", Path(__file__).parent / "migrations" / "versions", "penstock")
 
 
 @dataclass(frozen=True)
 class SchemaState:
-    """Where a database stands."""
+    """Where a database stands with one line."""
 
     current: str | None
     head: str
+    line: str = ENGINE.name
+    known: tuple[str, ...] = ()
 
     @property
     def up_to_date(self) -> bool:
         """Whether this code and the schema fit."""
         return self.current == self.head
 
+    @property
+    def newer(self) -> bool:
+        """Whether the schema was made by a Penstock that is newer than this one."""
+        return self.current is not None and self.current not in self.known
 
-def upgrade(dsn: str, revision: str = "head") -> None:
-    """Bring the schema up to *revision*, all or nothing."""
-    _run(dsn, lambda config: command.upgrade(config, revision))
+    @property
+    def pending(self) -> tuple[str, ...]:
+        """The versions that `up` would apply, in order."""
+        if self.newer:
+            return ()
+        return self.known if self.current is None else self.known[self.known.index(self.current) + 1 :]
 
 
-def downgrade(dsn: str, revision: str) -> None:
-    """Take the schema down to *revision*, all or nothing; `base` removes it."""
-    _run(dsn, lambda config: command.downgrade(config, revision))
+def lines() -> tuple[Line, ...]:
+    """The engine's line, then those that installed applications bring, by name."""
+    found = (point.load() for point in entry_points(group=GROUP))
+    return (ENGINE, *sorted(found, key=lambda line: line.name))
 
 
-def upgrade_sql(output: TextIO, revision: str = "head") -> None:
+def upgrade(
+    dsn: str, revision: str = "head", *, to: Sequence[Line] = (ENGINE,), lock_timeout: float = LOCK_TIMEOUT
+) -> None:
+    """Bring the lines *to* up to *revision*, all or nothing."""
+    asyncio.run(_migrate(dsn, [_Step(line, "up", revision) for line in to], lock_timeout))
+
+
+def downgrade(dsn: str, revision: str, *, of: Sequence[Line] = (ENGINE,), lock_timeout: float = LOCK_TIMEOUT) -> None:
+    """Take the lines *of* down to *revision*, the last one first, all or nothing; `base` removes them."""
+    asyncio.run(_migrate(dsn, [_Step(line, "down", revision) for line in reversed(of)], lock_timeout))
+
+
+def upgrade_sql(output: TextIO, revision: str = "head", *, to: Sequence[Line] = (ENGINE,)) -> None:
     """Write the SQL of the way up to *output*; no database is asked."""
-    config = _config()
-    config.attributes["output"] = output
-    command.upgrade(config, revision, sql=True)
+    for line in to:
+        _command(_config(line, output=output), "up", revision, sql=True)
 
 
-def downgrade_sql(output: TextIO, span: str) -> None:
+def downgrade_sql(output: TextIO, span: str, *, of: Sequence[Line] = (ENGINE,)) -> None:
     """Write the SQL of the way down; *span* is `<from>:<to>`, as no database is asked."""
-    config = _config()
-    config.attributes["output"] = output
-    command.downgrade(config, span, sql=True)
+    for line in reversed(of):
+        _command(_config(line, output=output), "down", span, sql=True)
 
 
-def status(dsn: str) -> SchemaState:
-    """Compare the schema with this code."""
-    return asyncio.run(state(dsn))
+def status(dsn: str, of: Sequence[Line] = (ENGINE,)) -> list[SchemaState]:
+    """Compare the schemas with this code, line by line."""
+    return asyncio.run(states(dsn, of))
 
 
-async def state(dsn: str) -> SchemaState:
+async def states(dsn: str, of: Sequence[Line] = (ENGINE,)) -> list[SchemaState]:
     """The same, for callers that have an event loop."""
+    connection = await _connect(dsn)
     try:
-        connection = await asyncpg.connect(dsn, timeout=10)
-    except Exception as error:
-        raise unavailable(error, dsn) from None
-    try:
-        return await state_of(connection)
+        return [await state_of(connection, line) for line in of]
     finally:
         await connection.close()
 
 
-async def state_of(connection: asyncpg.Connection[Any]) -> SchemaState:
-    """The state as *connection* sees it."""
-    there = await connection.fetchval("select to_regclass('penstock.schema_version') is not null")
-    current = await connection.fetchval("select version_num from penstock.schema_version") if there else None
-    return SchemaState(current=current, head=head())
+async def state_of(connection: asyncpg.Connection[Any], line: Line = ENGINE) -> SchemaState:
+    """The state of one line as *connection* sees it."""
+    table = f"{line.schema}.schema_version"
+    there = await connection.fetchval("select to_regclass($1) is not null", table)
+    current = await connection.fetchval(f"select version_num from {table}") if there else None  # noqa: S608 - our name
+    known = versions(line)
+    return SchemaState(current=current, head=known[-1], line=line.name, known=known)
 
 
-def head() -> str:
-    """The version that this code needs."""
-    found = ScriptDirectory.from_config(_config()).get_current_head()
-    if found is None:
-        raise DatabaseUnavailable("this installation of Penstock holds no migrations; install it again")
+def versions(line: Line = ENGINE) -> tuple[str, ...]:
+    """The versions of *line* that this code brings, oldest first."""
+    revisions = ScriptDirectory.from_config(_config(line)).walk_revisions()
+    found = tuple(str(revision.revision) for revision in revisions)[::-1]
+    if not found:
+        raise MigrationFailed(f"the line {line.name} holds no migrations; install its package again")
     return found
 
 
-def _config() -> Config:
+def head() -> str:
+    """The version of the engine that this code needs."""
+    return versions()[-1]
+
+
+# ------------------------------------------------------------------- one step
+
+
+@dataclass(frozen=True)
+class _Step:
+    line: Line
+    way: str
+    revision: str
+
+
+def _config(line: Line, *, connection: Connection | None = None, output: TextIO | None = None) -> Config:
     config = Config()
-    config.set_main_option("script_location", str(Path(__file__).parent / "migrations").replace("%", "%%"))
+    for name, value in (
+        ("script_location", str(Path(__file__).parent / "migrations")),
+        ("path_separator", "newline"),
+        ("version_locations", str(line.versions)),
+    ):
+        config.set_main_option(name, value.replace("%", "%%"))
+    config.attributes.update(connection=connection, output=output, schema=line.schema)
     return config
 
 
-def _run(dsn: str, step: Callable[[Config], None]) -> None:
-    asyncio.run(_migrate(dsn, step))
-
-
-async def _migrate(dsn: str, step: Callable[[Config], None]) -> None:
-    engine = create_async_engine(_sqlalchemy_url(dsn), poolclass=NullPool)
+def _command(config: Config, way: str, revision: str, *, sql: bool = False) -> None:
     try:
-        async with engine.begin() as connection:
-            await connection.exec_driver_sql(f"set local lock_timeout = '{LOCK_TIMEOUT}'")
+        (command.upgrade if way == "up" else command.downgrade)(config, revision, sql=sql)
+    except CommandError as error:
+        raise MigrationFailed(f"{error}; `penstock migrate status` shows the versions that there are") from None
+
+
+async def _migrate(dsn: str, steps: Sequence[_Step], lock_timeout: float) -> None:
+    engine = create_async_engine("postgresql+asyncpg://", async_creator=partial(_connect, dsn), poolclass=NullPool)
+    try:
+        async with engine.connect() as connection:
+            await _refuse_old_server(connection)
+            await connection.exec_driver_sql(f"set local lock_timeout = {round(TURN * 1000)}")
             await connection.exec_driver_sql(LOCK)
-            await connection.run_sync(_step, step)
-    except (OSError, asyncpg.PostgresConnectionError, asyncpg.InvalidAuthorizationSpecificationError) as error:
-        raise unavailable(error, dsn) from None
+            await connection.exec_driver_sql(f"set local lock_timeout = {max(1, round(lock_timeout * 1000))}")
+            for step in steps:
+                await connection.run_sync(_take, step)
+            await connection.commit()
+    except DBAPIError as error:
+        raise _explained(error, dsn) from None
     finally:
         await engine.dispose()
 
 
-def _step(connection: Connection, step: Callable[[Config], None]) -> None:
-    config = _config()
-    config.attributes["connection"] = connection
-    step(config)
+async def _connect(dsn: str) -> asyncpg.Connection[Any]:
+    # The driver reads the DSN itself, so that it means the same here and everywhere else.
+    try:
+        return await asyncpg.connect(dsn, timeout=10, server_settings={"application_name": "penstock migrate"})
+    except Exception as error:
+        raise unavailable(error, dsn) from None
 
 
-def _sqlalchemy_url(dsn: str) -> str:
-    parts = urlsplit(dsn)
-    return urlunsplit(parts._replace(scheme="postgresql+asyncpg"))
+def _take(connection: Connection, step: _Step) -> None:
+    _command(_config(step.line, connection=connection), step.way, step.revision)
+
+
+async def _refuse_old_server(connection: AsyncConnection) -> None:
+    number = int((await connection.exec_driver_sql("show server_version_num")).scalar_one())
+    if number < OLDEST_SERVER * 10_000:
+        raise DatabaseUnavailable(
+            f"this server is PostgreSQL {number // 10_000}; Penstock needs {OLDEST_SERVER} or newer"
+        )
+
+
+def _explained(error: DBAPIError, dsn: str) -> Exception:
+    """What went wrong, in words that say what to do; nothing was changed."""
+    cause = error.orig.__cause__ if error.orig is not None else None
+    match cause:
+        case asyncpg.LockNotAvailableError():
+            why = "another session holds a lock on what the migration must change; end long transactions "
+            why += "(`penstock doctor` names them) and run it again"
+        case asyncpg.InsufficientPrivilegeError():
+            why = f"{cause}; run it as the owner of the schema, or let a superuser give CREATE on the database"
+        case asyncpg.UndefinedTableError() | asyncpg.UndefinedObjectError() | asyncpg.UndefinedFunctionError():
+            return SchemaOutdated(f"the schema is not what its version says ({cause}); nothing was changed")
+        case asyncpg.PostgresConnectionError() | asyncpg.OperatorInterventionError() | asyncpg.InterfaceError() | None:
+            return unavailable(cause or error, dsn)
+        case _:
+            why = f"the server refused a statement: {cause}"
+    return MigrationFailed(f"nothing was changed: {why}")

@@ -14,21 +14,27 @@ if TYPE_CHECKING:
 
 FOLDER = Path(__file__).parent / "sql"
 # A dollar-quoted body, a quoted string, a comment, or the semicolon that ends a statement.
-_TOKEN = re.compile(r"\$\$.*?\$\$|'(?:[^']|'')*'|--[^\n]*|;", re.DOTALL)
+_TOKEN = re.compile(r"\$(\w*)\$.*?\$\1\$|'(?:[^']|'')*'|--[^\n]*|;", re.DOTALL)
 
 
-def run(*names: str) -> None:
-    """Execute the files *names* of the SQL folder, statement by statement, online or offline."""
+def run(*names: str, folder: Path = FOLDER) -> None:
+    """Execute the files *names* of *folder*, statement by statement, online or offline.
+
+    An application passes the folder beside its own versions.
+    """
     for name in names:
-        for statement in statements((FOLDER / name).read_text()):
+        for statement in statements((folder / name).read_text()):
             # text() would read `:name` as a parameter; nothing in the files is one.
             op.execute(sa.text(statement.replace(":", r"\:")))
 
 
 def statements(script: str) -> Iterator[str]:
-    """Yield the statements of *script*, comments before them included."""
+    """Yield the statements of *script*, comments before them included; the last one may lack its semicolon."""
     start = 0
     for token in _TOKEN.finditer(script):
         if token.group() == ";":
             yield script[start : token.start()].strip()
             start = token.end()
+    rest = script[start:].strip()
+    if re.sub(r"--[^\n]*", "", rest).strip():
+        yield rest

@@ -1,0 +1,2 @@
+drop function ledger.count_of(text);
+drop table ledger.entries;
