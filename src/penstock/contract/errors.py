@@ -13,13 +13,17 @@ PenstockError
 ├── ArgumentsInvalid           a stored payload does not fit the handler's arguments
 ├── IllegalMove                a status change that the state machine does not have
 ├── NotFound                   no such job, dead letter, run, schedule …
+│   └── UnknownFunction        no function of this name is declared
 ├── StepRefused                an operator step out of order, or without its evidence
+│   └── RunRefused             this login may not start a run
 ├── WorkerNameTaken            another live worker has this name
 ├── LeaseLost                  this claim no longer owns its job; the result is dropped
 ├── EffectUncertain            an outside effect may have happened and cannot be looked up
+├── NotPerformed               raised by an effect's perform: it has certainly not happened
 └── Outcome                    raised by a handler to say how its attempt ends
     ├── Failed                 fail with a class of the closed list
     ├── Snooze                 run again later; no attempt is used
+    │   └── EffectBusy         another job has this effect in hand
     └── Cancel                 end as canceled
 
 Messages name the value at fault and the next step. They never repeat a
@@ -115,8 +119,20 @@ class NotFound(PenstockError):
         self.identity = identity
 
 
+class UnknownFunction(NotFound):
+    """No function of this name is declared."""
+
+    def __init__(self, name: str, known: list[str]) -> None:
+        super().__init__("function", name)
+        self.args = (f"there is no function {name!r}; this application has {', '.join(known) or 'none'}",)
+
+
 class StepRefused(PenstockError):
     """An operator step was asked for out of order, or without its evidence."""
+
+
+class RunRefused(StepRefused):
+    """This login may not start a run (Q-47, Q-48)."""
 
 
 class WorkerNameTaken(PenstockError):
@@ -140,6 +156,15 @@ class LeaseLost(PenstockError):
 
 class EffectUncertain(PenstockError):
     """An outside effect may have happened, and nothing can tell."""
+
+
+class NotPerformed(PenstockError):
+    """Raised by an effect's *perform*: the outside world has certainly not acted.
+
+    Raise it from the error that says so (`raise NotPerformed from error`): the
+    attempt fails with that error's class, and the next one performs without
+    asking. Where it is not raised, a failed perform counts as in doubt.
+    """
 
 
 class Outcome(PenstockError):
@@ -173,6 +198,10 @@ class Snooze(Outcome):
     def __init__(self, delay: timedelta) -> None:
         super().__init__(f"snoozed for {delay}")
         self.delay = delay
+
+
+class EffectBusy(Snooze):
+    """Another claim that is alive is performing this effect: the job comes back later, no attempt used."""
 
 
 class Cancel(Outcome):

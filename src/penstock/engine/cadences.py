@@ -101,8 +101,8 @@ def _check_cron(line: str, zone: tzinfo) -> None:
         next(CronSim(line, EPOCH.astimezone(zone)))
     except (CronSimError, AssertionError) as error:
         raise SettingsInvalid(
-            f"cron line {line[:100]!r} is not understood ({str(error) or 'a part of it'}); write minute, hour, day, month and weekday, "
-            "such as '*/15 * * * *' or '30 3 * * mon'"
+            f"cron line {line[:100]!r} is not understood ({str(error) or 'a part of it'}); "
+            "write minute, hour, day, month and weekday, such as '*/15 * * * *' or '30 3 * * mon'"
         ) from None
     except StopIteration:
         raise SettingsInvalid(f"cron line {line[:100]!r} names a time that never comes; check day and month") from None

@@ -14,6 +14,7 @@ import structlog
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+    from datetime import datetime
     from uuid import UUID
 
     from penstock.contract.claims import Claim
@@ -183,3 +184,50 @@ def alert_sink_failed(alert_id: int, sink: str, error: str) -> None:
 def rows_pruned(what: str, count: int) -> None:
     """Retention has removed rows."""
     log.info("rows_pruned", what=what, count=count)
+
+
+def run_skipped(function: str) -> None:
+    """Nothing waits for a function, so it is not started: no error (Q-82)."""
+    line = f"{function} skipped: no pending items"
+    log.info(line, function=function)
+
+
+def run_started(run_id: UUID, function: str, trigger: str) -> None:
+    """A schedule or an admin has started a function."""
+    log.info("run_started", run_id=str(run_id), function=function, trigger=trigger)
+
+
+def run_finished(row: Mapping[str, object], started_at: datetime, finished_at: datetime) -> None:
+    """What a run came to, with all its counts (Q-77 to Q-79)."""
+    counts = {name: value for name, value in row.items() if name not in ("worker_id", "seconds")}
+    log.info("run_finished", started_at=started_at.isoformat(), finished_at=finished_at.isoformat(), **counts)
+
+
+def function_failed(function: str, code: str) -> None:
+    """A function raised; its run is over."""
+    log.error("function_failed", function=function, error_code=code)
+
+
+def scheduler_started(name: str, schedules: list[str]) -> None:
+    """A scheduler has begun."""
+    log.info("scheduler_started", scheduler=name, schedules=schedules)
+
+
+def scheduler_stopped(name: str) -> None:
+    """A scheduler has ended; what it ran has ended too."""
+    log.info("scheduler_stopped", scheduler=name)
+
+
+def ticks_missed(schedule: str, missed: int) -> None:
+    """Due times passed while no scheduler ran; one run makes up for them."""
+    log.warning("ticks_missed", schedule=schedule, missed=missed)
+
+
+def schedule_failed(schedule: str, error: str) -> None:
+    """A due schedule could neither run nor enqueue; it is tried again when its lease is over."""
+    log.error("schedule_failed", schedule=schedule, error=error)
+
+
+def schedule_retired(schedule: str) -> None:
+    """A schedule is no longer declared; it runs no more."""
+    log.info("schedule_retired", schedule=schedule)

@@ -1,0 +1,174 @@
+"""A bounded run over jobs: claims up to its cap, starts nothing after its time, waits for what it started.
+
+What it never claimed stays queued, untouched, for the next run. What it
+claimed but could not start before its time was up goes back for a short
+while, with no attempt used (C-26).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import time
+from datetime import timedelta
+from typing import TYPE_CHECKING, Final
+from uuid import UUID
+
+from penstock.contract.claims import Caps
+from penstock.contract.policies import CONTROL_CHANNEL
+from penstock.contract.verdicts import Requeued, Verdict
+from penstock.engine.crew import Crew
+from penstock.engine.executor import Executor
+from penstock.engine.fetcher import Group
+from penstock.engine.listener import Listener
+from penstock.engine.running import Running, Stop
+from penstock.engine.runs import Run
+from penstock.store import claims as claim_store
+from penstock.store import connect
+from penstock.telemetry import events
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+    from typing import Any
+
+    from penstock.contract.claims import Trigger
+    from penstock.engine.registry import JobType
+    from penstock.settings import Settings
+
+PAUSE: Final = 1.0  # seconds before a run asks a database again that was away
+ORPHAN_AGE: Final = timedelta(minutes=10)
+
+
+class TimedRun(Run):
+    """A run that looks at a clock of its own, so that its time is up everywhere at the same moment."""
+
+    __slots__ = ("_clock",)
+
+    def __init__(
+        self, function: str, trigger: Trigger, caps: Caps, clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        super().__init__(function, trigger, caps, clock())
+        self._clock = clock
+
+    def room(self, now: float | None = None) -> int:  # noqa: ARG002 - its own clock decides
+        """How many more jobs it may take."""
+        return super().room(self._clock())
+
+    @property
+    def time_left(self) -> float:
+        """Seconds in which it may still start something; 0 when its time is up (Q-52)."""
+        return max(0.0, self.caps.runtime.total_seconds() - (self._clock() - self.started_mono))
+
+
+class BoundedRun(Crew):
+    """One run of the jobs of *types*. Open it, let it work, close it."""
+
+    def __init__(
+        self,
+        dsn: str,
+        types: Sequence[JobType],
+        settings: Settings,
+        run: TimedRun,
+        *,
+        overflow: timedelta,
+        **options: Any,
+    ) -> None:
+        super().__init__(dsn, types, settings, **options)
+        self._run = run
+        self._overflow = overflow
+        self._group = Group(
+            run.function, tuple(t.name for t in types), tuple(t.policy.lease for t in types), run.caps, run.caps
+        )
+
+    async def open(self) -> None:
+        """Connect and take a name; nothing is claimed yet."""
+        await self._open()
+
+    async def work(self) -> None:
+        """Claim and run until a cap is reached or nothing is claimable, and wait for the last job."""
+        listener = Listener(
+            self._settings.listen_dsn or self._dsn, [CONTROL_CHANNEL], poked=self._on_control, restored=lambda: None
+        )
+        await listener.start()
+        timer = asyncio.get_running_loop().call_later(self._run.time_left, self._time_is_up)
+        try:
+            await self._take_all()
+        finally:
+            timer.cancel()
+            await listener.stop()
+        if self.failure is not None:
+            raise self.failure
+
+    def stop(self, grace: float) -> None:
+        """Take no more; handlers that still run after *grace* seconds are halted and their jobs given back."""
+        self.fetcher.stopping = True
+        self.slots.release_backlog(timedelta(0), "SHUTDOWN")
+        asyncio.get_running_loop().call_later(grace, self.slots.halt_all, Stop.SHUTDOWN)
+
+    async def close(self) -> None:
+        """Record what is left and disconnect."""
+        if hasattr(self, "heartbeat"):
+            await self._finish_work(self._settings.grace_seconds)
+            await self._leave()
+        else:
+            await self._close_pool()
+
+    async def _take_all(self) -> None:
+        """Rounds, until one of them finds nothing: a limit may free a job only when another one has ended."""
+        await self._patiently(self._prepare)
+        while self._run.room() > 0 and not self.fetcher.stopping:
+            before = self._run.claimed
+            await self._patiently(lambda: self.fetcher.fill(self._group, self._run))
+            await self.settle()
+            if self._run.claimed == before:
+                return
+
+    async def _prepare(self) -> None:
+        await self.fetcher.reap()
+        await self.fetcher.promote(self._group.types)
+
+    async def _patiently(self, ask: Callable[[], Any]) -> None:
+        """Ask until the database has answered or the time is up; then what was claimed without a reply goes back."""
+        while True:
+            try:
+                await ask()
+            except connect.AWAY as error:
+                events.database_away("run", type(error).__name__, PAUSE)
+                if self._run.time_left <= 0:
+                    raise
+                await asyncio.sleep(PAUSE)
+                await self._patiently(self._release_orphans)
+            else:
+                return
+
+    async def _release_orphans(self) -> None:
+        held = list(self.place.held)
+        await claim_store.release_orphans(self.place.pool, self.worker_id, held, younger=ORPHAN_AGE)
+
+    def _time_is_up(self) -> None:
+        self.slots.release_backlog(self._overflow, None)
+
+    def _make_executor(self) -> Executor:
+        return _PunctualExecutor(self, self.concurrency)
+
+    def _on_control(self, _channel: str, payload: str) -> None:
+        """Hear of jobs that an operator cancels."""
+        try:
+            job_id = UUID(str(json.loads(payload)["cancel"]))
+        except (ValueError, KeyError, TypeError, RecursionError):
+            return
+        self.slots.halt([job_id], Stop.CANCELED)
+
+
+class _PunctualExecutor(Executor):
+    """Starts no job after the time of its run is up."""
+
+    def __init__(self, crew: BoundedRun, concurrency: int) -> None:
+        super().__init__(crew.place, crew.deadlines, concurrency)
+        self._run = crew._run  # noqa: SLF001 - a part of it
+        self._overflow = crew._overflow  # noqa: SLF001 - the same
+
+    async def execute(self, running: Running) -> tuple[Verdict, str]:
+        if self._run.time_left <= 0:
+            return Requeued(self._overflow), ""
+        return await super().execute(running)
