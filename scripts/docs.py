@@ -61,8 +61,8 @@ def contract() -> str:
     lines = [
         "# Conformance",
         "",
-        "Every rule that Penstock keeps, in a few words, and the tests that prove it. Made by `make docs` from the marks of",
-        "the tests that passed in the last `make test`. A mark is a promise: the test fails if the rule is broken.",
+        "Every rule that Penstock keeps, in a few words, and the tests that prove it. Made by `make docs` from",
+        "the marks of the tests that passed in the last `make test`. A mark is a promise: the test fails if the rule is broken.",
         "",
     ]
     for prefix, rows in by_prefix(clauses()):
@@ -149,8 +149,9 @@ def policy() -> str:
     ]
     for field in dataclasses.fields(Policy):
         default: Any = field.default
+        make: Any = field.default_factory
         if default is dataclasses.MISSING:
-            default = "" if field.default_factory is dataclasses.MISSING else field.default_factory()
+            default = "" if make is dataclasses.MISSING else make()
         text = f"`{shown(default)}`" if default != "" else ""
         lines.append(f"| `{field.name}` | {text} | {comments.get(field.name, '')} |")
     return "\n".join(lines) + "\n"
