@@ -12,6 +12,7 @@ the one given there, and nothing is migrated behind its owner's back.
 from __future__ import annotations
 
 import asyncio
+import getpass
 import json
 from contextlib import asynccontextmanager
 from dataclasses import asdict, is_dataclass
@@ -27,9 +28,8 @@ from penstock.cli.exits import told
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Coroutine, Iterable, Mapping, Sequence
 
-    import asyncpg
-
     from penstock.settings import Settings
+    from penstock.store.connect import Pool
 
 T = TypeVar("T")
 
@@ -41,6 +41,16 @@ Json = Annotated[bool, typer.Option("--json", help="Print JSON instead of a tabl
 Limit = Annotated[int, typer.Option("--limit", min=1, max=10_000, help="At most so many rows.")]
 
 
+def _user() -> str:
+    try:
+        return getpass.getuser()
+    except (OSError, KeyError):
+        return "unknown"
+
+
+Who = Annotated[str, typer.Option("--who", help="Who does this; kept in the trail.", default_factory=_user)]
+
+
 def run(work: Coroutine[Any, Any, T]) -> T:
     """Run *work* in an event loop of its own; what goes wrong is told."""
     with told():
@@ -48,7 +58,7 @@ def run(work: Coroutine[Any, Any, T]) -> T:
 
 
 @asynccontextmanager
-async def database(role: str = OPERATOR, settings: Settings | None = None) -> AsyncIterator[asyncpg.Pool[Any]]:
+async def database(role: str = OPERATOR, settings: Settings | None = None) -> AsyncIterator[Pool]:
     """A small pool on the database of *settings*, as *role* where the embedded server lets it choose."""
     from penstock.settings import load_settings
     from penstock.store import connect, schema
