@@ -50,6 +50,10 @@ class TimedRun(Run):
         super().__init__(function, trigger, caps, clock())
         self._clock = clock
 
+    def begin(self) -> None:
+        """Its time runs from now on."""
+        self.started_mono = self._clock()
+
     def room(self, now: float | None = None) -> int:  # noqa: ARG002 - its own clock decides
         """How many more jobs it may take."""
         return super().room(self._clock())
@@ -81,21 +85,20 @@ class BoundedRun(Crew):
         )
 
     async def open(self) -> None:
-        """Connect and take a name; nothing is claimed yet."""
+        """Connect, take a name, hear of canceled jobs; nothing is claimed yet."""
         await self._open()
+        self._listener = Listener(
+            self._settings.listen_dsn or self._dsn, [CONTROL_CHANNEL], poked=self._on_control, restored=lambda: None
+        )
+        await self._listener.start()
 
     async def work(self) -> None:
         """Claim and run until a cap is reached or nothing is claimable, and wait for the last job."""
-        listener = Listener(
-            self._settings.listen_dsn or self._dsn, [CONTROL_CHANNEL], poked=self._on_control, restored=lambda: None
-        )
-        await listener.start()
         timer = asyncio.get_running_loop().call_later(self._run.time_left, self._time_is_up)
         try:
             await self._take_all()
         finally:
             timer.cancel()
-            await listener.stop()
         if self.failure is not None:
             raise self.failure
 
@@ -107,8 +110,9 @@ class BoundedRun(Crew):
 
     async def close(self) -> None:
         """Record what is left and disconnect."""
-        if hasattr(self, "heartbeat"):
+        if hasattr(self, "_listener"):
             await self._finish_work(self._settings.grace_seconds)
+            await self._listener.stop()
             await self._leave()
         else:
             await self._close_pool()

@@ -87,9 +87,10 @@ class Dispatcher:
 
     async def dispatch(self, function: Function, trigger: Trigger, tick: Tick | None = None) -> Dispatched:
         """Run *function* once, unless nothing waits for it. Errors of the function end its run, not the caller."""
+        caps = self._functions.caps_of(function)
         if await self._pending(function) == 0:
             return await self._skip(function, tick)
-        run = TimedRun(function.name, trigger, self._functions.caps_of(function), self._clock)
+        run = TimedRun(function.name, trigger, caps, self._clock)
         if function.types:
             return await self._run_jobs(function, run, tick)
         return await self._run_call(function, run, tick)
@@ -182,6 +183,7 @@ class Dispatcher:
             if found is None:
                 return None
             started = found
+        run.begin()
         events.run_started(run.run_id, run.function, run.trigger)
         passing(CrashPoint.BEFORE_SCHEDULE_RUN)
         return started
