@@ -26,11 +26,18 @@ def uuid7() -> UUID:
 
 def stored_key(job_type: str, key: str) -> str:
     """The key as stored, `<type>:<key>`: two types never answer for each other (C-65)."""
+    return f"{job_type}:{checked_key('an idempotency key', key)}"
+
+
+def checked_key(what: str, key: str) -> str:
+    """*key*, if an index can hold it; the refusal says what is wrong and leaves the key out."""
+    if not isinstance(key, str):
+        raise EnqueueRefused(f"{what} is text, not {type(key).__name__}; convert it first")
     if not key or len(key) > MAX_KEY:
-        raise EnqueueRefused(f"an idempotency key has 1 to {MAX_KEY} characters, this one has {len(key)}")
+        raise EnqueueRefused(f"{what} has 1 to {MAX_KEY} characters, this one has {len(key)}")
     if "\x00" in key or not _storable(key):
-        raise EnqueueRefused("an idempotency key holds no NUL and no lone surrogate")
-    return f"{job_type}:{key}"
+        raise EnqueueRefused(f"{what} holds no NUL and no lone surrogate; this one does")
+    return key
 
 
 def token(*parts: object) -> str:
@@ -52,15 +59,25 @@ def _storable(text: str) -> bool:
     return True
 
 
-def uuid7_many(count: int) -> list[UUID]:
-    """*count* ids that sort in the order in which they stand: a bulk enqueue keeps its order (Q-54)."""
-    stamp = time.time_ns() // _MILLISECOND
+def uuid7_many(count: int, *, first: int = 0, stamp: int | None = None) -> list[UUID]:
+    """*count* ids that sort in the order in which they stand: a bulk enqueue keeps its order (Q-54).
+
+    Made in parts, they keep it too: *first* is the place of the part's first
+    id, and *stamp*, the time in milliseconds, is that of the first part.
+    """
+    stamp = now_ms() if stamp is None else stamp
     noise = os.urandom(6 * count)
     base = (stamp << 80) | (7 << 76) | (0x8 << 60)
     ids = []
     for n in range(count):
         # 26 bits of counter: 12 above the variant, 14 below it; 46 random bits behind them.
-        counter = ((n >> 14) << 64) | ((n & 0x3FFF) << 46)
+        place = first + n
+        counter = ((place >> 14) << 64) | ((place & 0x3FFF) << 46)
         random = int.from_bytes(noise[6 * n : 6 * n + 6], "big") & ((1 << 46) - 1)
         ids.append(UUID(int=base | counter | random))
     return ids
+
+
+def now_ms() -> int:
+    """The time of this process in milliseconds; for ids only."""
+    return time.time_ns() // _MILLISECOND

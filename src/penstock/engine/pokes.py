@@ -8,47 +8,71 @@ follow within a few milliseconds go out together as one.
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
-from penstock.store import connect, jobs
+from penstock.store import connect
 from penstock.telemetry import events
 
 if TYPE_CHECKING:
-    from penstock.store.connect import Pool
+    from collections.abc import Awaitable, Callable
+
+FLUSH_SECONDS: Final = 2.0  # how long an exit waits for the last pokes
 
 
 class Pokes:
-    """Sends coalesced pokes over a pool."""
+    """Coalesces pokes and hands them to *notify*; belongs to the event loop it is made in."""
 
-    def __init__(self, pool: Pool, seconds: float) -> None:
-        self._pool = pool
+    def __init__(self, notify: Callable[[str, str], Awaitable[None]], seconds: float) -> None:
+        self._notify = notify
         self._seconds = seconds
+        self._loop = asyncio.get_running_loop()
         self._wanted: dict[str, str] = {}  # channel → a type; '' when several
         self._resting: set[str] = set()
         self._tasks: set[asyncio.Task[None]] = set()
 
     def send(self, channel: str, job_type: str) -> None:
-        """Poke *channel*, now or with the next poke of a few milliseconds later."""
+        """Poke *channel*, now or with the next poke a few milliseconds later. Returns at once, from any thread."""
+        if _running_loop() is self._loop:
+            self._want(channel, job_type)
+            return
+        try:
+            self._loop.call_soon_threadsafe(self._want, channel, job_type)
+        except RuntimeError:  # the loop has ended: the poll finds the job
+            return
+
+    async def flush(self) -> None:
+        """Send what waits, unless the server does not answer; called at exit."""
+        try:
+            async with asyncio.timeout(FLUSH_SECONDS):
+                while self._tasks:
+                    await asyncio.gather(*self._tasks, return_exceptions=True)
+        except TimeoutError:
+            for task in self._tasks:
+                task.cancel()
+
+    def _want(self, channel: str, job_type: str) -> None:
         known = self._wanted.get(channel)
         self._wanted[channel] = job_type if known is None or known == job_type else ""
         if channel not in self._resting:
             self._resting.add(channel)
-            task = asyncio.get_running_loop().create_task(self._send(channel))
+            task = self._loop.create_task(self._send(channel))
             self._tasks.add(task)
             task.add_done_callback(self._tasks.discard)
-
-    async def flush(self) -> None:
-        """Send what waits; called at exit."""
-        while self._tasks:
-            await asyncio.gather(*self._tasks, return_exceptions=True)
 
     async def _send(self, channel: str) -> None:
         """Leading edge first, then one for all that came in the meantime."""
         try:
             while (job_type := self._wanted.pop(channel, None)) is not None:
-                await jobs.poke(self._pool, channel, job_type)
+                await self._notify(channel, job_type)
                 await asyncio.sleep(self._seconds)
         except connect.AWAY as error:
             events.database_away("poke", type(error).__name__, 0.0)  # a lost poke costs one poll interval
         finally:
             self._resting.discard(channel)
+
+
+def _running_loop() -> asyncio.AbstractEventLoop | None:
+    try:
+        return asyncio.get_running_loop()
+    except RuntimeError:
+        return None

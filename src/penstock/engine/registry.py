@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 import inspect
 import json
 from typing import TYPE_CHECKING, Any, Final, get_type_hints
 
 from penstock.contract.errors import ArgumentsInvalid, SettingsInvalid, UnknownType
+from penstock.engine.arguments import typed_decoder
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -29,6 +31,12 @@ class StageHandler:
     is_async: bool
     takes_job: bool
     takes_args: bool
+    timeout: float | None  # seconds
+
+    @property
+    def typed(self) -> bool:
+        """Whether the handler says what its arguments are made of."""
+        return self.takes_args and self.decode is not _plain
 
 
 class JobType:
@@ -50,7 +58,8 @@ class JobType:
             raise SettingsInvalid(f"type {self.name!r} has the stages {', '.join(self.policy.stages)}, not {name!r}")
 
         def declare(handler: Handler) -> Handler:
-            self.handlers[name] = _inspect(handler, args)
+            limit = self.policy.timeout_of(name)
+            self.handlers[name] = _inspect(handler, args, None if limit is None else limit.total_seconds())
             return handler
 
         return declare
@@ -60,9 +69,20 @@ class JobType:
         try:
             return self.handlers[stage]
         except KeyError:
-            raise SettingsInvalid(
-                f"type {self.name!r} has no handler for stage {stage!r}; declare one with .stage({stage!r})"
-            ) from None
+            if stage in self.policy.stages:
+                what = f"has no handler for stage {stage!r}; declare one with .stage({stage!r})"
+            else:
+                what = (
+                    f"no longer has the stage {stage!r}, in which a job waits; deploy it again until such jobs are "
+                    "gone, or replay their dead letters with a full restart"
+                )
+            raise SettingsInvalid(f"type {self.name!r} {what}") from None
+
+    def check(self, payload: str) -> None:
+        """Refuse a payload that a handler of this type could not read: `ArgumentsInvalid`."""
+        for handler in self.handlers.values():
+            if handler.typed:
+                handler.decode(payload)
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Call the handler itself, without the engine."""
@@ -106,12 +126,12 @@ class Registry:
         return len(self._types)
 
 
-def _inspect(handler: Handler, declared: Any) -> StageHandler:
-    parameters = list(inspect.signature(handler).parameters.values())
-    if len(parameters) > 2:  # noqa: PLR2004 - job and args
-        raise SettingsInvalid(
-            f"handler {handler.__qualname__} takes (job), (args) or (job, args), not {len(parameters)} parameters"
-        )
+def _inspect(handler: Handler, declared: Any, timeout: float | None) -> StageHandler:
+    if any(map(inspect.isgeneratorfunction, _layers(handler))) or any(
+        map(inspect.isasyncgenfunction, _layers(handler))
+    ):
+        raise SettingsInvalid(f"handler {_name(handler)} is a generator: calling it would run nothing; use no `yield`")
+    parameters = _parameters(handler)
     takes_job = len(parameters) == 2 or (len(parameters) == 1 and _is_job(parameters[0]))  # noqa: PLR2004
     takes_args = len(parameters) == 2 or (len(parameters) == 1 and not takes_job)  # noqa: PLR2004
     kind = declared
@@ -120,10 +140,36 @@ def _inspect(handler: Handler, declared: Any) -> StageHandler:
     return StageHandler(
         call=handler,
         decode=_decoder(kind) if takes_args else json.loads,
-        is_async=inspect.iscoroutinefunction(inspect.unwrap(handler)),
+        is_async=any(map(inspect.iscoroutinefunction, _layers(handler))),
         takes_job=takes_job,
         takes_args=takes_args,
+        timeout=timeout,
     )
+
+
+def _layers(handler: Handler) -> tuple[Any, ...]:
+    """Where `async` may stand: on the handler, under its decorators, or on `__call__` of an object."""
+    bare = inspect.unwrap(handler)
+    while isinstance(bare, functools.partial):
+        bare = bare.func
+    return handler, bare, getattr(type(handler), "__call__", None)
+
+
+def _parameters(handler: Handler) -> list[inspect.Parameter]:
+    """The parameters that the engine fills, at most the first two; what comes behind them needs a default."""
+    kinds = inspect.Parameter
+    every = list(inspect.signature(handler).parameters.values())
+    filled = [p for p in every if p.kind in (kinds.POSITIONAL_ONLY, kinds.POSITIONAL_OR_KEYWORD)][:2]
+    others = [p for p in every if p not in filled and p.kind not in (kinds.VAR_POSITIONAL, kinds.VAR_KEYWORD)]
+    if any(p.default is p.empty for p in others):
+        raise SettingsInvalid(
+            f"handler {_name(handler)} takes (job), (args) or (job, args); give its other parameters a default"
+        )
+    return filled
+
+
+def _name(handler: Handler) -> str:
+    return str(getattr(handler, "__qualname__", type(handler).__qualname__))
 
 
 def _is_job(parameter: inspect.Parameter) -> bool:
@@ -137,7 +183,7 @@ def _annotation(handler: Handler, parameter: inspect.Parameter) -> Any:
         return get_type_hints(handler)[parameter.name]
     except (NameError, KeyError):
         raise SettingsInvalid(
-            f"the type {parameter.annotation!r} of the arguments of {handler.__qualname__} cannot be resolved; "
+            f"the type {parameter.annotation!r} of the arguments of {_name(handler)} cannot be resolved; "
             "define it at module level and import it at run time, or pass args=... to the decorator"
         ) from None
 
@@ -145,22 +191,7 @@ def _annotation(handler: Handler, parameter: inspect.Parameter) -> Any:
 def _decoder(kind: Any) -> Decoder:
     if kind is None or kind in _PLAIN or getattr(kind, "__origin__", None) in _PLAIN:
         return _plain
-    from pydantic import TypeAdapter, ValidationError  # noqa: PLC0415 - only typed handlers pay for it
-
-    adapter = TypeAdapter(kind)
-
-    def decode(payload: str) -> Any:
-        try:
-            return adapter.validate_json(payload)
-        except ValidationError as error:
-            # The places and the rules, never the values: str(error) would repeat the input.
-            places = ", ".join(
-                f"{'.'.join(str(part) for part in line['loc']) or 'payload'} ({line['type']})"
-                for line in error.errors(include_input=False, include_url=False, include_context=False)[:10]
-            )
-            raise ArgumentsInvalid(f"the payload does not fit {kind.__name__}: {places}") from None
-
-    return decode
+    return typed_decoder(kind)
 
 
 def _plain(payload: str) -> Any:

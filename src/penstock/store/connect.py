@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     # The driver stays in the store; the other layers name its objects by these.
     Connection = asyncpg.Connection[Any]
     Pool = asyncpg.Pool[Any]
+    Pooled = asyncpg.pool.PoolConnectionProxy[Any]
     Record = asyncpg.Record
 
 CONNECT_TIMEOUT: Final = 10.0
@@ -60,12 +61,14 @@ async def create_pool(
     size: int,
     name: str = "penstock",
     prepared: bool = True,
+    reset: bool = False,
 ) -> asyncpg.Pool[Any]:
     """Open a pool of up to *size* connections.
 
     Nothing in Penstock leaves session state behind, so a connection goes back
-    without the driver's reset, which would cost one round trip for each use.
-    *prepared* is off behind a transaction pooler.
+    without the driver's reset, which would cost one round trip for each use;
+    *reset* is for connections that handlers get. *prepared* is off behind a
+    transaction pooler.
     """
     try:
         pool = await asyncpg.create_pool(
@@ -75,7 +78,7 @@ async def create_pool(
             timeout=CONNECT_TIMEOUT,
             statement_cache_size=200 if prepared else 0,
             server_settings={**SESSION, "application_name": name},
-            reset=_leave_as_it_is,
+            reset=None if reset else _leave_as_it_is,
         )
     except Exception as error:
         raise unavailable(error, dsn) from None

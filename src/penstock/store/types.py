@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import asyncpg
 
 from penstock.contract.errors import NotFound
 from penstock.contract.policies import CONTROL_CHANNEL, Audit, Limits, Policy
@@ -12,9 +14,16 @@ from penstock.store.statements import sql
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    import asyncpg
-
     from penstock.store.claims import Db
+
+
+class Gate(NamedTuple):
+    """How a type may be claimed just now."""
+
+    job_type: str
+    gated: bool  # one claim at a time, under its limits
+    shut: bool  # paused, or its breaker is not closed: what has not started goes back
+    shaky: bool  # a success would end its row of failures
 
 
 async def sync(db: Db, policies: Iterable[Policy]) -> None:
@@ -23,14 +32,23 @@ async def sync(db: Db, policies: Iterable[Policy]) -> None:
         await db.execute(sql("types/sync"), *_columns(policy))
 
 
+async def announce(db: Db, policy: Policy) -> bool:
+    """Write one policy; False when this login may not, as types are the workers' to announce."""
+    try:
+        await sync(db, [policy])
+    except asyncpg.InsufficientPrivilegeError:
+        return False
+    return True
+
+
 async def known(db: Db) -> list[asyncpg.Record]:
     """Every type with its policy and its gates."""
     return await db.fetch("select * from penstock.types order by job_type")
 
 
-async def gated(db: Db, types: Sequence[str]) -> list[str]:
-    """Those of *types* that must be claimed one by one."""
-    return [row["job_type"] for row in await db.fetch(sql("types/gates"), types) if row["gated"]]
+async def gates(db: Db, types: Sequence[str]) -> list[Gate]:
+    """What holds each of *types* back."""
+    return [Gate(*row) for row in await db.fetch(sql("types/gates"), types)]
 
 
 async def pause(db: Db, job_type: str, *, who: str, why: str | None) -> None:
@@ -56,15 +74,25 @@ async def resume(db: Db, job_type: str) -> None:
 
 
 async def trip_breaker(db: Db, job_type: str, code: str) -> bool:
-    """Count a failure that retries cannot mend; True when the breaker is open now."""
+    """Count a failure that retries cannot mend; True when the breaker is open now.
+
+    Told to all workers, so that whichever of them has a success next ends the row.
+    """
     tripped = bool(await db.fetchval("select penstock.trip_breaker($1, $2)", job_type, code))
-    if tripped:
-        await _announce(db)
+    await _announce(db)
     return tripped
 
 
+async def mend_breaker(db: Db, job_type: str) -> bool:
+    """A job has succeeded: no failures in a row any more; True when that closed a breaker."""
+    mended = bool(await db.fetchval("select penstock.mend_breaker($1)", job_type))
+    if mended:
+        await _announce(db)
+    return mended
+
+
 async def close_breaker(db: Db, job_type: str) -> bool:
-    """A job succeeded, or an operator says so; True when that changed anything."""
+    """An operator says that the cause is mended; True when that changed anything."""
     closed = bool(await db.fetchval("select penstock.close_breaker($1)", job_type))
     if closed:
         await _announce(db)

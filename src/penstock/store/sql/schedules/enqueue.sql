@@ -7,5 +7,5 @@ with tick as (
      where schedule.schedule = $1 and schedule.claim_seq = $2 and schedule.claimed_by is not null
     returning schedule.job_type, schedule.payload
 )
-select put.job_id, put.created, put.channel
-  from tick, penstock.put_job(tick.job_type, tick.payload, $6, null, null, null, null, null, $7) as put
+select put.job_id, put.created, put.channel, penstock.raise_refusal(put.refused, tick.job_type)
+  from tick, penstock.put_job(tick.job_type, tick.payload, $6, null, null, null, null, $7, false) as put

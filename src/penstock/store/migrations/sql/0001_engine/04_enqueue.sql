@@ -1,9 +1,13 @@
 -- Enqueue. Every caller comes through these two functions, so that psql, a trigger and Python get one behaviour.
 -- They run as the owner: a caller needs no right on the table, only to execute (and the type's own role, if it names one).
+
+-- One job. A refusal is an answer and no exception, so that the caller's transaction can go on: `refused` is then the
+-- SQLSTATE that penstock.enqueue raises, and nothing has been written. `channel` is where a poke is still due; it is
+-- null when none is due, or when p_poke has sent it with the caller's commit.
 create function penstock.put_job(
     p_type text, p_payload jsonb, p_key text, p_run_at timestamptz, p_delay interval,
-    p_priority smallint, p_limit_key text, p_max_attempts smallint, p_job_id uuid,
-    out job_id uuid, out created boolean, out channel text)
+    p_priority smallint, p_limit_key text, p_job_id uuid, p_poke boolean,
+    out job_id uuid, out created boolean, out channel text, out refused text)
     language plpgsql volatile security definer set search_path = pg_catalog
 as $$
 declare
@@ -12,156 +16,204 @@ declare
     at timestamptz := penstock.now();
     due timestamptz := coalesce(p_run_at, at + p_delay, at);
 begin
+    created := false;
     select t.stages[1] as stage, cardinality(t.stages) > 1 as staged, t.max_attempts, t.priority, t.audited,
-           t.max_payload_bytes, t.enqueue_role, t.key_max_running, t.key_rate_count,
+           t.max_payload_bytes, t.enqueue_role, t.key_max_running is not null or t.key_rate_count is not null as keyed,
            case when t.dispatch = 'notify' then t.channel end as channel
       into type
       from penstock.types t where t.job_type = p_type;
     if not found then
-        raise exception using errcode = 'PS010', message = format('job type %L is not registered', p_type),
-            hint = 'Start a worker that serves it, or run: penstock types sync.';
+        refused := 'PS010';
+        return;
     end if;
     if type.enqueue_role is not null and not pg_has_role(session_user, type.enqueue_role, 'member') then
-        raise exception using errcode = '42501',
-            message = format('only members of %s may enqueue %s', type.enqueue_role, p_type);
+        refused := '42501';
+        return;
     end if;
-    if pg_column_size(p_payload) > type.max_payload_bytes then
-        raise exception using errcode = 'PS012',
-            message = format('payload of %s bytes exceeds the %s bytes that type %s takes',
-                             pg_column_size(p_payload), type.max_payload_bytes, p_type),
-            hint = 'Store the data in a table of your own and enqueue its id.';
+    -- Both measures, as each is larger than compact JSON for some payloads: what Python takes is not refused here.
+    if pg_column_size(p_payload) > type.max_payload_bytes and octet_length(p_payload::text) > type.max_payload_bytes then
+        refused := 'PS012';
+        return;
     end if;
-    channel := type.channel;
 
-    if p_key is not null then
+    if p_key is null then
+        job_id := coalesce(p_job_id, penstock.uuid7());
+        insert into penstock.jobs (job_id, created_at, updated_at, run_at, ready, priority, max_attempts, audited, staged,
+                                   job_type, stage, limit_key, payload)
+        values (job_id, at, at, due, due <= at, coalesce(p_priority, type.priority), type.max_attempts, type.audited,
+                type.staged, p_type, type.stage, case when type.keyed then coalesce(p_limit_key, '') else p_limit_key end,
+                p_payload);
+        created := true;
+    else
         select k.job_id, k.payload into kept from penstock.kept_keys k where k.idempotency_key = p_key;
-        if found then
-            if kept.payload is distinct from p_payload then
-                raise exception using errcode = 'PS011', message = 'idempotency key was used before with other arguments';
+        if not found then
+            perform penstock.refuse_unseen_keys(array[p_key]);
+            insert into penstock.jobs (job_id, created_at, updated_at, run_at, ready, priority, max_attempts, audited,
+                                       staged, job_type, stage, idempotency_key, limit_key, payload)
+            values (coalesce(p_job_id, penstock.uuid7()), at, at, due, due <= at, coalesce(p_priority, type.priority),
+                    type.max_attempts, type.audited, type.staged, p_type, type.stage, p_key,
+                    case when type.keyed then coalesce(p_limit_key, '') else p_limit_key end, p_payload)
+            on conflict (idempotency_key) where idempotency_key is not null do nothing
+            returning jobs.job_id into job_id;
+            created := job_id is not null;
+            if created then
+                -- Retention commits a kept key before it removes the job; so a key kept since the look above shows here.
+                perform from penstock.kept_keys k where k.idempotency_key = p_key;
+            else
+                select j.job_id, j.payload into kept from penstock.jobs j where j.idempotency_key = p_key;
             end if;
-            job_id := kept.job_id;
-            created := false;
+            if created = found then
+                raise exception using errcode = '40001', message = 'the job of this key was pruned just now',
+                    hint = 'Try again: the same key then returns the pruned job.';
+            end if;
+        end if;
+        if not created then
+            if kept.payload is distinct from p_payload then
+                refused := 'PS011';
+            else
+                job_id := kept.job_id;
+            end if;
             return;
         end if;
     end if;
 
-    insert into penstock.jobs (job_id, created_at, updated_at, run_at, ready, priority, max_attempts, audited, staged,
-                               job_type, stage, idempotency_key, limit_key, payload)
-    values (coalesce(p_job_id, penstock.uuid7()), at, at, due, due <= at, coalesce(p_priority, type.priority),
-            least(coalesce(p_max_attempts, type.max_attempts), type.max_attempts), type.audited, type.staged, p_type, type.stage, p_key,
-            case when type.key_max_running is null and type.key_rate_count is null then p_limit_key
-                 else coalesce(p_limit_key, '') end, p_payload)
-    on conflict (idempotency_key) where idempotency_key is not null do nothing
-    returning jobs.job_id into job_id;
-    created := job_id is not null;
-    if p_key is null then
-        return;
+    if p_poke and type.channel is not null then
+        perform penstock.poke(type.channel, p_type);
+    else
+        channel := type.channel;
     end if;
-
-    if created then
-        -- Retention commits a kept key before it removes the job; so a key kept since the look above shows up here.
-        perform from penstock.kept_keys k where k.idempotency_key = p_key;
-        if found then
-            raise exception using errcode = '40001', message = 'the job of this key was pruned just now',
-                hint = 'Try again: the same key then returns the pruned job.';
-        end if;
-        return;
-    end if;
-    select j.job_id, j.payload into kept from penstock.jobs j where j.idempotency_key = p_key;
-    if not found then
-        raise exception using errcode = '40001', message = 'the job of this key was pruned just now',
-            hint = 'Try again: the same key then returns the pruned job.';
-    elsif kept.payload is distinct from p_payload then
-        raise exception using errcode = 'PS011', message = 'idempotency key was used before with other arguments';
-    end if;
-    job_id := kept.job_id;
 end
 $$;
 
--- The same for many jobs of one type. Arrays are of one length; keys, run times and limit keys may hold nulls.
--- Answers one row per input row, in order; a known key answers with the job it has.
+-- A snapshot taken before a job was pruned sees neither the job nor its kept key, and would make the job again. The
+-- unique index sees them: under REPEATABLE READ and SERIALIZABLE this raises 40001, which such callers retry anyway.
+create function penstock.refuse_unseen_keys(p_keys text[]) returns void
+    language plpgsql volatile
+as $$
+declare
+    nobody constant uuid := '00000000-0000-0000-0000-000000000000';
+begin
+    if current_setting('transaction_isolation') in ('repeatable read', 'serializable') then
+        insert into penstock.kept_keys (idempotency_key, job_id, payload)
+        select distinct key, nobody, 'null'::jsonb from unnest(p_keys) as i(key) where key is not null order by key
+        on conflict do nothing;
+        delete from penstock.kept_keys k where k.idempotency_key = any(p_keys) and k.job_id = nobody;
+    end if;
+end
+$$;
+
+-- Many jobs of one type, all or none: what is wrong with one is raised. Arrays are of one length; keys and limit keys
+-- may hold nulls, or be null. Answers with the id of every row in order, or with null when each is new under the id
+-- that came with it.
 create function penstock.put_jobs(
-    p_type text, p_job_ids uuid[], p_payloads jsonb[], p_keys text[], p_run_ats timestamptz[],
-    p_priority smallint, p_limit_keys text[])
-    returns table (job_id uuid, created boolean)
+    p_type text, p_job_ids uuid[], p_payloads text[], p_keys text[], p_run_at timestamptz, p_delay interval,
+    p_priority smallint, p_limit_keys text[], p_poke boolean,
+    out job_ids uuid[], out created integer, out channel text)
     language plpgsql volatile security definer set search_path = pg_catalog
 as $$
-#variable_conflict use_column
 declare
     type record;
-    at timestamptz := penstock.now();
     clash bigint;
+    at timestamptz := penstock.now();
+    due timestamptz := coalesce(p_run_at, at + p_delay, at);
 begin
     select t.stages[1] as stage, cardinality(t.stages) > 1 as staged, t.max_attempts, t.priority, t.audited,
-           t.max_payload_bytes, t.enqueue_role,
-           t.key_max_running is not null or t.key_rate_count is not null as keyed
+           t.max_payload_bytes, t.enqueue_role, t.key_max_running is not null or t.key_rate_count is not null as keyed,
+           case when t.dispatch = 'notify' then t.channel end as channel
       into type
       from penstock.types t where t.job_type = p_type;
     if not found then
-        raise exception using errcode = 'PS010', message = format('job type %L is not registered', p_type),
-            hint = 'Start a worker that serves it, or run: penstock types sync.';
+        raise exception using errcode = 'PS010', message = format('job type %L is not registered', p_type);
     end if;
     if type.enqueue_role is not null and not pg_has_role(session_user, type.enqueue_role, 'member') then
         raise exception using errcode = '42501',
             message = format('only members of %s may enqueue %s', type.enqueue_role, p_type);
     end if;
-    if exists (select from unnest(p_payloads) as p(payload) where pg_column_size(p.payload) > type.max_payload_bytes) then
+    if exists (select from unnest(p_payloads) as i(payload) where octet_length(i.payload) > type.max_payload_bytes) then
         raise exception using errcode = 'PS012',
-            message = format('a payload exceeds the %s bytes that type %s takes', type.max_payload_bytes, p_type),
-            hint = 'Store the data in a table of your own and enqueue its id.';
+            message = format('a payload exceeds the %s bytes that type %s takes', type.max_payload_bytes, p_type);
     end if;
 
     if p_keys is null then
         insert into penstock.jobs (job_id, created_at, updated_at, run_at, ready, priority, max_attempts, audited, staged,
                                    job_type, stage, limit_key, payload)
-        select i.job_id, at, at, coalesce(i.run_at, at), coalesce(i.run_at, at) <= at, coalesce(p_priority, type.priority),
-               type.max_attempts, type.audited, type.staged, p_type, type.stage,
-               case when type.keyed then coalesce(i.limit_key, '') else i.limit_key end, i.payload
-          from unnest(p_job_ids, p_payloads, p_run_ats, p_limit_keys) as i(job_id, payload, run_at, limit_key);
-        return query select i.job_id, true from unnest(p_job_ids) as i(job_id);
-        return;
-    end if;
+        select i.job_id, at, at, due, due <= at, coalesce(p_priority, type.priority), type.max_attempts, type.audited,
+               type.staged, p_type, type.stage, case when type.keyed then coalesce(i.limit_key, '') else i.limit_key end,
+               i.payload::jsonb
+          from unnest(p_job_ids, p_payloads, p_limit_keys) as i(job_id, payload, limit_key);
+        created := cardinality(p_job_ids);
+    else
+        perform penstock.refuse_unseen_keys(p_keys);
+        -- In the order of the keys, so that two bulk callers with the same keys wait for each other and never deadlock.
+        insert into penstock.jobs (job_id, created_at, updated_at, run_at, ready, priority, max_attempts, audited, staged,
+                                   job_type, stage, idempotency_key, limit_key, payload)
+        select i.job_id, at, at, due, due <= at, coalesce(p_priority, type.priority), type.max_attempts, type.audited,
+               type.staged, p_type, type.stage, i.key,
+               case when type.keyed then coalesce(i.limit_key, '') else i.limit_key end, i.payload::jsonb
+          from unnest(p_job_ids, p_payloads, p_keys, p_limit_keys) with ordinality
+               as i(job_id, payload, key, limit_key, ordinal)
+         where i.key is null or not exists (select from penstock.kept_keys k where k.idempotency_key = i.key)
+         order by i.key, i.ordinal
+        on conflict (idempotency_key) where idempotency_key is not null do nothing;
+        get diagnostics created = row_count;
 
-    -- In the order of the keys, so that two bulk callers with the same keys wait for each other and never deadlock.
-    insert into penstock.jobs (job_id, created_at, updated_at, run_at, ready, priority, max_attempts, audited, staged,
-                               job_type, stage, idempotency_key, limit_key, payload)
-    select i.job_id, at, at, coalesce(i.run_at, at), coalesce(i.run_at, at) <= at, coalesce(p_priority, type.priority),
-           type.max_attempts, type.audited, type.staged, p_type, type.stage, i.key,
-           case when type.keyed then coalesce(i.limit_key, '') else i.limit_key end, i.payload
-      from unnest(p_job_ids, p_payloads, p_keys, p_run_ats, p_limit_keys) with ordinality
-           as i(job_id, payload, key, run_at, limit_key, ordinal)
-     where i.key is null or not exists (select from penstock.kept_keys k where k.idempotency_key = i.key)
-     order by i.key, i.ordinal
-    on conflict (idempotency_key) where idempotency_key is not null do nothing;
-
-    if exists (select from unnest(p_keys) as i(key) join penstock.kept_keys k on k.idempotency_key = i.key
-                      join penstock.jobs j on j.idempotency_key = i.key) then
-        raise exception using errcode = '40001', message = 'the job of a key was pruned just now',
-            hint = 'Try again: the same key then returns the pruned job.';
-    end if;
-    select count(*) into clash
-      from unnest(p_payloads, p_keys) as i(payload, key)
-      left join penstock.jobs j on j.idempotency_key = i.key
-      left join penstock.kept_keys k on k.idempotency_key = i.key
-     where i.key is not null and coalesce(j.payload, k.payload) is distinct from i.payload;
-    if clash > 0 then
-        raise exception using errcode = 'PS011',
-            message = format('%s idempotency keys were used before with other arguments', clash);
-    end if;
-    return query
-        select coalesce(j.job_id, k.job_id, i.job_id), coalesce(j.job_id, k.job_id, i.job_id) = i.job_id
-          from unnest(p_job_ids, p_keys) with ordinality as i(job_id, key, ordinal)
+        if exists (select from unnest(p_keys) as i(key) join penstock.kept_keys k on k.idempotency_key = i.key
+                          join penstock.jobs j on j.idempotency_key = i.key and j.job_id <> k.job_id) then
+            raise exception using errcode = '40001', message = 'the job of a key was pruned just now',
+                hint = 'Try again: the same key then returns the pruned job.';
+        end if;
+        select count(*) filter (where i.key is not null and coalesce(j.payload, k.payload) is distinct from i.payload::jsonb),
+               array_agg(coalesce(j.job_id, k.job_id, i.job_id) order by i.ordinal)
+          into clash, job_ids
+          from unnest(p_job_ids, p_payloads, p_keys) with ordinality as i(job_id, payload, key, ordinal)
           left join penstock.jobs j on j.idempotency_key = i.key
-          left join penstock.kept_keys k on k.idempotency_key = i.key
-         order by i.ordinal;
+          left join penstock.kept_keys k on k.idempotency_key = i.key;
+        if clash > 0 then
+            raise exception using errcode = 'PS011',
+                message = format('%s idempotency keys were used before with other arguments', clash);
+        end if;
+        if created = cardinality(p_job_ids) then
+            job_ids := null;
+        end if;
+    end if;
+
+    if created > 0 and p_poke and type.channel is not null then
+        perform penstock.poke(type.channel, p_type);
+    elsif created > 0 then
+        channel := type.channel;
+    end if;
 end
 $$;
 
--- A poke: a wake-up without data (D-36). Type and nothing else, as any role can listen.
+-- A poke: a wake-up without data (D-36). Type and nothing else, as any role can listen; no type wakes all.
 create function penstock.poke(p_channel text, p_type text) returns void
     language sql volatile
 as $$
-    select pg_notify(p_channel, json_build_object('job_type', p_type)::text)
+    select pg_notify(p_channel, case when p_type <> '' then jsonb_build_object('job_type', p_type)::text else '' end)
+$$;
+
+-- For callers who want an exception: raises what put_job refused, and does nothing when it did not.
+create function penstock.raise_refusal(p_refused text, p_type text) returns void
+    language plpgsql stable
+as $$
+begin
+    case p_refused
+        when 'PS010' then
+            raise exception using errcode = 'PS010', message = format('job type %L is not registered', p_type),
+                hint = 'Start a worker that serves it, or run: penstock types sync.';
+        when 'PS011' then
+            raise exception using errcode = 'PS011', message = 'idempotency key was used before with other arguments',
+                hint = 'Use a new key for new work, or the same arguments to get the existing job.';
+        when 'PS012' then
+            raise exception using errcode = 'PS012', message = format('the payload exceeds what type %s takes', p_type),
+                hint = 'Store the data in a table of your own and enqueue its id.';
+        when '42501' then
+            raise exception using errcode = '42501', message = format('this login may not enqueue %s', p_type),
+                hint = 'Use a member of the role that the type''s policy names as enqueue_role.';
+        else
+            return;
+    end case;
+end
 $$;
 
 -- For psql, triggers and other languages. The poke goes with the caller's commit (C-27);
@@ -174,19 +226,25 @@ create function penstock.enqueue(
 as $$
 declare
     answer record;
+    furthest constant interval := interval '3660 days';
 begin
     if run_at is not null and delay is not null then
         raise exception using errcode = '22023', message = 'give run_at or delay, not both';
-    end if;
-    if key = '' or length(key) > 400 then
+    elsif delay < interval '0' or delay > furthest or run_at > penstock.now() + furthest then
+        raise exception using errcode = '22023', message = 'a job runs now or within ten years: '
+            || case when delay is null then 'run_at is later' when delay < interval '0' then 'delay is negative'
+                    else 'delay is longer' end;
+    elsif priority not between -32767 and 32767 then
+        raise exception using errcode = '22023', message = format('priority lies between -32767 and 32767, not %s', priority);
+    elsif key = '' or length(key) > 400 then
         raise exception using errcode = '22023', message = 'an idempotency key has 1 to 400 characters';
+    elsif limit_key = '' or length(limit_key) > 400 then
+        raise exception using errcode = '22023', message = 'a limit key has 1 to 400 characters';
     end if;
     select * into answer from penstock.put_job(
-        job_type, coalesce(payload, '{}'), job_type || ':' || key, run_at, delay, priority::smallint, limit_key, null, null);
-    if answer.created and answer.channel is not null
-       and coalesce(current_setting('penstock.notify', true), '') <> 'off' then
-        perform penstock.poke(answer.channel, job_type);
-    end if;
+        job_type, coalesce(payload, '{}'), job_type || ':' || key, run_at, delay, priority::smallint, limit_key, null,
+        coalesce(current_setting('penstock.notify', true), '') <> 'off');
+    perform penstock.raise_refusal(answer.refused, job_type);
     return answer.job_id;
 end
 $$;

@@ -19,10 +19,10 @@ begin
     end loop;
     if 'penstock_orchestrator' = any(found_roles) then
         grant execute on function
-            penstock.put_job(text, jsonb, text, timestamptz, interval, smallint, text, smallint, uuid),
-            penstock.put_jobs(text, uuid[], jsonb[], text[], timestamptz[], smallint, text[]),
+            penstock.put_job(text, jsonb, text, timestamptz, interval, smallint, text, uuid, boolean),
+            penstock.put_jobs(text, uuid[], text[], text[], timestamptz, interval, smallint, text[], boolean),
             penstock.enqueue(text, jsonb, text, timestamptz, interval, integer, text),
-            penstock.poke(text, text) to penstock_orchestrator;
+            penstock.raise_refusal(text, text), penstock.poke(text, text) to penstock_orchestrator;
         grant select on penstock.types, penstock.schema_version to penstock_orchestrator;
         grant select (job_id, job_type, status, idempotency_key, created_at, finished_at, superseded_by_job_id)
             on penstock.jobs to penstock_orchestrator;
@@ -32,9 +32,12 @@ begin
         grant select, insert, update on penstock.types, penstock.rates, penstock.stages, penstock.runs, penstock.skips,
             penstock.workers, penstock.schedules, penstock.alerts, penstock.effects, penstock.effect_attempts,
             penstock.dead_letters, penstock.dead_letter_events to penstock_worker;
-        grant select on penstock.job_events, penstock.job_stages, penstock.kept_keys, penstock.schema_version to penstock_worker;
+        grant delete on penstock.rates to penstock_worker;
+        grant select on penstock.job_events, penstock.job_stages, penstock.kept_keys, penstock.schema_version,
+            penstock.dead_letter_overview, penstock.prunable_jobs, penstock.prunable_effects to penstock_worker;
         grant execute on all functions in schema penstock to penstock_worker;
-        revoke execute on function penstock.cancel(uuid, text, text), penstock.apply_grants() from penstock_worker;
+        revoke execute on function penstock.cancel(uuid, text, text), penstock.resolve_effect(text, boolean, text, jsonb),
+            penstock.apply_grants() from penstock_worker;
     end if;
     if 'penstock_operator' = any(found_roles) then
         grant select on all tables in schema penstock to penstock_operator;

@@ -1,0 +1,130 @@
+"""SQLAlchemy sessions and connections of callers, whatever driver they run on.
+
+An AsyncSession and an AsyncConnection are a sync one behind a greenlet, so
+there is one implementation, and the async face steps over with `run_sync`.
+"""
+
+from __future__ import annotations
+
+import sys
+from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING, Any
+from uuid import UUID
+
+from sqlalchemy import Connection, text
+from sqlalchemy.ext.asyncio import AsyncConnection, AsyncSession, async_scoped_session
+from sqlalchemy.orm import Session, scoped_session
+
+from penstock.store.drivers import sessions
+from penstock.store.drivers.kinds import Commits
+from penstock.store.drivers.placeholders import for_sqlalchemy, named
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Callable, Sequence
+    from contextlib import AbstractContextManager
+
+
+class CoreCaller:
+    """A Connection: its `commit` event comes before the COMMIT, so its commits are unseen."""
+
+    commits = Commits.UNSEEN
+
+    def __init__(self, connection: Connection) -> None:
+        self._connection = connection
+
+    def row(self, name: str, arguments: Sequence[Any]) -> Sequence[Any]:
+        """Run one statement."""
+        return _row(self._connection, name, arguments)
+
+    def savepoint(self) -> AbstractContextManager[Any]:
+        """A savepoint; where nothing has begun yet, the transaction begins first."""
+        return self._connection.begin_nested()
+
+    def after_commit(self, call: Callable[[], None]) -> None:
+        """Its hook comes too early to be of use."""
+        raise NotImplementedError
+
+
+class SessionCaller:
+    """A Session. One that was bound to a Connection does not commit its transaction, so nobody sees that."""
+
+    def __init__(self, session: Session) -> None:
+        self._session = session
+        self.commits = Commits.UNSEEN if isinstance(session.bind, Connection) else Commits.SEEN
+
+    def row(self, name: str, arguments: Sequence[Any]) -> Sequence[Any]:
+        """Run one statement in the session's transaction, which begins if it has not."""
+        return _row(self._session.connection(), name, arguments)
+
+    def savepoint(self) -> AbstractContextManager[Any]:
+        """A savepoint below the session's notice: nothing is flushed and nothing expires."""
+        return self._session.connection().begin_nested()
+
+    def after_commit(self, call: Callable[[], None]) -> None:
+        """Once the root transaction has committed."""
+        sessions.after_commit(self._session, call)
+
+
+class Bridged:
+    """The async face of a sync caller."""
+
+    def __init__(self, target: AsyncSession | AsyncConnection, caller: SessionCaller | CoreCaller) -> None:
+        self._target = target
+        self._caller = caller
+
+    @property
+    def commits(self) -> Commits:
+        """Those of the sync caller."""
+        return self._caller.commits
+
+    async def row(self, name: str, arguments: Sequence[Any]) -> Sequence[Any]:
+        """Run one statement."""
+        return await self._target.run_sync(lambda _: self._caller.row(name, arguments))
+
+    @asynccontextmanager
+    async def savepoint(self) -> AsyncIterator[None]:
+        """The sync caller's savepoint."""
+        nested: AbstractContextManager[Any] = await self._target.run_sync(lambda _: self._caller.savepoint())
+        await self._target.run_sync(lambda _: nested.__enter__())
+        try:
+            yield
+        except BaseException:
+            problem = sys.exc_info()
+            await self._target.run_sync(lambda _: nested.__exit__(*problem))
+            raise
+        await self._target.run_sync(lambda _: nested.__exit__(None, None, None))
+
+    def after_commit(self, call: Callable[[], None]) -> None:
+        """Once the root transaction has committed."""
+        self._caller.after_commit(call)
+
+
+def recognise(connection: Any) -> SessionCaller | CoreCaller | None:
+    """The adapter for a Session, a scoped_session or a Connection."""
+    if isinstance(connection, scoped_session):
+        connection = connection()
+    if isinstance(connection, Session):
+        return SessionCaller(connection)
+    return CoreCaller(connection) if isinstance(connection, Connection) else None
+
+
+def recognise_async(connection: Any) -> Bridged | None:
+    """The adapter for an AsyncSession, an async_scoped_session or an AsyncConnection."""
+    if isinstance(connection, async_scoped_session):
+        connection = connection()
+    if isinstance(connection, AsyncSession):
+        return Bridged(connection, SessionCaller(connection.sync_session))
+    if isinstance(connection, AsyncConnection):
+        return Bridged(connection, CoreCaller(connection.sync_connection)) if connection.sync_connection else None
+    return None
+
+
+def _row(connection: Connection, name: str, arguments: Sequence[Any]) -> Sequence[Any]:
+    return connection.execute(text(for_sqlalchemy(name)), named([_plain(value) for value in arguments])).one()
+
+
+def _plain(value: Any) -> Any:
+    """Ids as text, which every driver below SQLAlchemy takes."""
+    if isinstance(value, UUID):
+        return str(value)
+    return [str(one) if isinstance(one, UUID) else one for one in value] if isinstance(value, list) else value
