@@ -117,6 +117,7 @@ class Functions:
         self._declared: dict[str, Function] = {}
         self._enqueueing: dict[str, Declared] = {}
         self.source = "app"
+        self.housekeeping: Sequence[Function] | None = None  # what comes with Penstock; () leaves it out
 
     def add(self, function: Function) -> Function:
         """Declare *function*; a name is taken once."""
@@ -150,9 +151,11 @@ class Functions:
         for job_type in self._types:
             if job_type.policy.dispatch is Dispatch.SCHEDULED and job_type.name not in served:
                 yield Function(job_type.name, types=(job_type.name,), cadence=cadence)
-        from penstock.engine.housekeeping import FUNCTIONS  # it declares functions itself
+        if self.housekeeping is None:
+            from penstock.engine.housekeeping import FUNCTIONS  # it declares functions itself
 
-        yield from (function for function in FUNCTIONS if function.name not in self._declared)
+            self.housekeeping = FUNCTIONS
+        yield from (function for function in self.housekeeping if function.name not in self._declared)
 
     def schedules(self) -> list[Declared]:
         """Everything with a cadence, as it goes to the database; a function's schedule has its name."""

@@ -25,6 +25,7 @@ from penstock.contract.policies import CONTROL_CHANNEL
 from penstock.engine.cadences import Cadence
 from penstock.engine.dispatcher import Dispatcher
 from penstock.engine.listener import Listener
+from penstock.settings import Notify
 from penstock.store import clock, connect, jobs, schedules
 from penstock.store import types as type_store
 from penstock.telemetry import events
@@ -71,13 +72,15 @@ class Scheduler:
 
     async def run(self) -> None:
         """Schedule until `stop` is called; then let what runs end within the grace."""
-        await self.open()
-        renewal = asyncio.create_task(self._renew_for_ever(), name="penstock-schedule-leases")
         try:
-            await self._loop()
+            await self.open()
+            renewal = asyncio.create_task(self._renew_for_ever(), name="penstock-schedule-leases")
+            try:
+                await self._loop()
+            finally:
+                await self.settle(self._settings.grace_seconds)
+                renewal.cancel()
         finally:
-            await self.settle(self._settings.grace_seconds)
-            renewal.cancel()
             await self.close()
 
     def stop(self) -> None:
@@ -114,8 +117,10 @@ class Scheduler:
 
     async def close(self) -> None:
         """Disconnect."""
-        await self._listener.stop()
-        await self._pool.close()
+        if hasattr(self, "_listener"):
+            await self._listener.stop()
+        if hasattr(self, "_pool"):
+            await self._pool.close()
         events.scheduler_stopped(self.name)
 
     async def turn(self) -> int:
@@ -204,7 +209,8 @@ class Scheduler:
         moment = tick.due_at or row["requested_at"]
         key = stored_key(row["job_type"], f"{tick.schedule}@{moment.isoformat()}")
         put = await schedules.enqueue(self._pool, tick, key, uuid7())
-        if put is not None and put["channel"] is not None:
+        wanted = self._settings.notify is not Notify.OFF
+        if wanted and put is not None and put["channel"] is not None:
             await jobs.poke(self._pool, put["channel"], row["job_type"])
 
     def _served(self, task: asyncio.Task[None]) -> None:

@@ -16,6 +16,7 @@ drop function penstock.apply_grants(), penstock.save_runs(jsonb), penstock.reap(
     penstock.put_job(text, jsonb, text, timestamptz, interval, smallint, text, uuid, boolean),
     penstock.keep_keys(uuid[]), penstock.prune_jobs(uuid[]), penstock.prune_effects(text[]),
     penstock.prune_audit(bigint[], interval), penstock.prune_old(text, interval, integer), penstock.tell_of_alerts(),
-    penstock.refuse_unseen_keys(text[]), penstock.raise_refusal(text, text), penstock.refuse_rewriting(), penstock.audit(), penstock.touch(), penstock.refuse_illegal_change(),
+    penstock.refuse_unseen_keys(text[]), penstock.raise_refusal(text, text), penstock.refuse_strangers(),
+    penstock.refuse_rewriting(), penstock.audit(), penstock.touch(), penstock.refuse_illegal_change(),
     penstock.uuid7(), penstock.now();
 drop table penstock.clock;
