@@ -2,5 +2,9 @@
 
 from hypothesis import settings
 
+from tests.support.desks import desk, free_port, penstock
+
+__all__ = ["desk", "free_port", "penstock"]
+
 settings.register_profile("patient", deadline=None, print_blob=True)
 settings.load_profile("patient")

@@ -36,6 +36,7 @@ if TYPE_CHECKING:
 RECYCLE: Final = 75  # exit code of a process that wants a successor
 STOPPING: Final = (signal.SIGTERM, signal.SIGINT)
 READY: Final = b"ready\n"
+SUCCESSOR: Final = "PENSTOCK_SUCCESSOR"  # set for a process that has replaced itself
 SHORTEST_LIFE: Final = 10.0  # seconds; a process that recycles sooner would do nothing but that
 
 
@@ -83,10 +84,15 @@ async def _work(app: Penstock, orders: Orders, channel: socket.socket | None) ->
     await app.close()
     if not worker.recycle:
         return 0
-    pause = 0.0 if channel is not None else max(0.0, SHORTEST_LIFE - (time.monotonic() - started))
+    pause = _pause(time.monotonic() - started)
     events.process_recycled(worker.worker_id, rss_bytes(), round(pause, 1))
     await asyncio.sleep(pause)
     return RECYCLE
+
+
+def _pause(lived: float) -> float:
+    """A process that replaces itself waits when its predecessor did so moments ago: the limit may be too low."""
+    return max(0.0, SHORTEST_LIFE - lived) if SUCCESSOR in os.environ else 0.0
 
 
 async def check_schema(dsn: str) -> None:
@@ -145,6 +151,7 @@ def leave(code: int) -> NoReturn:
     """End the process with *code*, whatever its threads do: nothing that they hold counts any more."""
     if code == RECYCLE and "PENSTOCK_SLOT" not in os.environ:
         _flush()
+        os.environ[SUCCESSOR] = "1"
         os.execv(sys.executable, [sys.executable, *sys.orig_argv[1:]])  # noqa: S606 - this very command again
     atexit._run_exitfuncs()  # noqa: SLF001 - lets go of the embedded server; sys.exit would wait for hung threads
     _flush()

@@ -31,8 +31,10 @@ KEYS: Final = frozenset({
     "duration_ms", "delay_ms", "retry_seconds", "running", "count", "host", "port", "exit_code", "rss_mb",
     "started_at", "finished_at", "max_jobs_per_run", "max_runtime_seconds", "claimed_count", "succeeded_count",
     "failed_count", "requeued_count", "canceled_count", "lost_count", "rate_limited_count", "left_waiting_count",
-    "by_model", "by_error", "profile", "missed_count", "step", "replay_job_id", "subject", "sink",
+    "by_model", "by_error", "profile", "missed", "missed_count", "step", "move", "replay_job_id", "subject", "sink",
+    "schedules", "scheduler",
 })  # fmt: skip
+ITEM: Final = "item_id"  # comes from the payload, as all ids that types declare do
 _FIRST: Final = ("timestamp", "level", "event")
 _LONGEST: Final = 500
 
@@ -64,10 +66,10 @@ def only_allowed(_logger: Any, _method: str, line: Line) -> Line:
     kept: dict[str, Any] = {}
     dropped = 0
     for key, value in line.items():
-        if key in KEYS:
-            kept[key] = _bounded(value)
-        elif key in _ids:
+        if key in _ids or key == ITEM:
             kept[key] = None if value is None else opaque_id(value)
+        elif key in KEYS:
+            kept[key] = _bounded(value)
         else:
             dropped += 1
     if dropped:

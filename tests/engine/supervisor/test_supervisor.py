@@ -1,0 +1,150 @@
+"""Several worker processes under one supervisor, all of them real."""
+
+import os
+import signal
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from penstock.engine.process import RECYCLE, Orders
+from penstock.engine.supervisor import Slot
+from tests.support.desk import Desk
+from tests.support.processes import WorkerProcess, run_penstock
+from tests.support.servers import wait_for_death
+
+TWO = ("--types", "noop,held", "--processes", "2", "--name", "crew")
+
+
+@pytest.fixture
+def crew(desk: Desk) -> WorkerProcess:
+    """Two processes that work."""
+    started = desk.worker(*TWO)
+    started.wait_for("worker_started", count=2)
+    return started
+
+
+def alive(desk: Desk) -> list[tuple[str, int]]:
+    rows = desk.owner.execute("select worker_id, pid from penstock.workers where stopped_at is null order by 1")
+    return [(row["worker_id"], row["pid"]) for row in rows]
+
+
+@pytest.mark.contract("C-54")
+def test_a_process_that_dies_gets_a_successor_of_the_same_name(desk: Desk, crew: WorkerProcess) -> None:
+    before = dict(alive(desk))
+    assert list(before) == ["crew-1", "crew-2"]
+
+    os.kill(before["crew-2"], signal.SIGKILL)
+
+    crew.wait_for("process_ended", worker_id="crew-2", exit_code=-signal.SIGKILL)
+    crew.wait_for("worker_started", count=2, worker_id="crew-2")
+    after = dict(alive(desk))
+    assert list(after) == ["crew-1", "crew-2"]
+    assert after["crew-1"] == before["crew-1"]
+    assert after["crew-2"] != before["crew-2"]
+    job_id = desk.put("noop")
+    crew.wait_for("job_completed", job_id=str(job_id))
+
+
+def test_one_signal_stops_them_all_and_what_runs_is_finished(desk: Desk, crew: WorkerProcess, tmp_path: Path) -> None:
+    gate = tmp_path / "gate"
+    job_id = desk.put("held", {"until": str(gate)})
+    crew.wait_for("job_claimed", job_id=str(job_id))
+
+    crew.send(signal.SIGINT)
+    crew.wait_for("worker_stopping", count=2)
+    gate.touch()
+
+    assert crew.ended() == 0
+    assert desk.status(job_id) == "completed"
+    assert alive(desk) == []
+
+
+def test_a_second_signal_kills_them_all(desk: Desk, crew: WorkerProcess, tmp_path: Path) -> None:
+    job_id = desk.put("held", {"until": str(tmp_path / "never")})
+    crew.wait_for("job_claimed", job_id=str(job_id))
+    crew.send(signal.SIGTERM)
+    crew.wait_for("supervisor_stopping")
+
+    crew.send(signal.SIGTERM)
+
+    assert crew.ended() == 143
+    for pid in crew.children():
+        wait_for_death(pid)
+    assert desk.status(job_id) == "processing"
+
+
+def test_processes_whose_supervisor_was_killed_finish_and_stop(desk: Desk, crew: WorkerProcess, tmp_path: Path) -> None:
+    gate = tmp_path / "gate"
+    job_id = desk.put("held", {"until": str(gate)})
+    crew.wait_for("job_claimed", job_id=str(job_id))
+
+    crew.send(signal.SIGKILL)
+    crew.wait_for("worker_stopping", count=2, reason="supervisor gone")
+    gate.touch()
+
+    for pid in crew.children():
+        wait_for_death(pid)
+    assert desk.status(job_id) == "completed"
+
+
+def test_a_process_over_its_memory_is_replaced_under_its_name(desk: Desk) -> None:
+    crew = desk.worker("--types", "noop,hoarder", "--processes", "2", "--name", "crew", "--rss-limit-mb", "90")
+    crew.wait_for("worker_started", count=2)
+    fat = desk.put("hoarder", {"bytes": 60_000_000})
+    crew.wait_for("job_completed", job_id=str(fat))
+    slot = crew.wait_for("job_claimed", job_id=str(fat))["worker_id"]
+
+    for _ in range(4):  # whoever is over its budget notices after the next round
+        desk.put("noop")
+    desk.owner.execute("select pg_notify('penstock_jobs', '')")
+
+    crew.wait_for("process_recycled", worker_id=slot)
+    crew.wait_for("process_ended", worker_id=slot, exit_code=RECYCLE)
+    crew.wait_for("worker_started", count=2, worker_id=slot)
+
+
+def test_without_a_name_the_first_free_names_of_the_host_are_taken(desk: Desk) -> None:
+    single = desk.worker("--types", "noop").ready()
+    first = single.wait_for("worker_started")["worker_id"]
+    host = first.rpartition("-")[0]
+    assert first == f"{host}-1"
+
+    crew = desk.worker("--types", "noop", "--processes", "2")
+    crew.wait_for("worker_started", count=2)
+
+    assert {line["worker_id"] for line in crew.seen("worker_started")} == {f"{host}-2", f"{host}-3"}
+
+
+def test_what_is_wrong_for_all_is_said_once_and_ends_the_supervisor(superuser_dsn: str) -> None:
+    done = run_penstock(["worker", "tests.support.sample_app:app", *TWO], superuser_dsn)
+    assert done.returncode == 6
+    assert done.stderr.count("is a superuser") == 1
+
+
+def test_a_name_in_use_ends_the_supervisor(desk: Desk) -> None:
+    desk.worker("--types", "noop", "--name", "crew-1").ready()
+    done = run_penstock(["worker", "tests.support.sample_app:app", *TWO], desk.worker_dsn)
+    assert done.returncode == 6
+    assert "'crew-1' belongs to a worker that is alive" in done.stderr
+
+
+@pytest.fixture
+def delays() -> Callable[..., list[float]]:
+    def after(*ends: tuple[int, float]) -> list[float]:
+        slot = Slot(1, Orders("a:b", "dsn"))
+        return [slot.after(code, lived) for code, lived in ends]
+
+    return after
+
+
+def test_a_process_that_keeps_crashing_is_started_ever_more_slowly(delays: Callable[..., list[float]]) -> None:
+    assert delays(*[(1, 0.5)] * 7) == [1, 2, 4, 8, 16, 30, 30]
+
+
+def test_a_long_life_forgives_earlier_crashes(delays: Callable[..., list[float]]) -> None:
+    assert delays((1, 0.5), (1, 0.5), (-9, 61), (1, 0.5)) == [1, 2, 1, 2]
+
+
+def test_a_recycled_process_is_followed_at_once_unless_it_did_nothing_else(delays: Callable[..., list[float]]) -> None:
+    assert delays((RECYCLE, 11), (RECYCLE, 0.5), (RECYCLE, 0.5), (RECYCLE, 11)) == [0, 1, 2, 0]
