@@ -2,39 +2,47 @@
 
 from __future__ import annotations
 
-import json
-from contextlib import asynccontextmanager
-from typing import TYPE_CHECKING, Any
+from contextlib import asynccontextmanager, contextmanager, suppress
+from typing import TYPE_CHECKING, Any, Literal
 
 from penstock.contract.crash import CrashPoint, passing
 from penstock.contract.errors import Cancel, LeaseLost, SettingsInvalid, Snooze
 from penstock.contract.payloads import encode
-from penstock.engine.effects import perform_effect
+from penstock.engine.effects import Effect, decode_result, perform_effect
+from penstock.engine.owned import owned
+from penstock.engine.patience import persist, uninterrupted
 from penstock.engine.running import Stop
 from penstock.store import claims as store
+from penstock.store import connect, stages
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Awaitable, Callable
+    import asyncio
+    from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
     from datetime import datetime, timedelta
     from uuid import UUID
 
     from penstock.contract.policies import Policy
+    from penstock.engine.bridge import Bridge
     from penstock.engine.effects import Settled
     from penstock.engine.running import Running
     from penstock.engine.workplace import Workplace
     from penstock.store.claims import Transaction
 
+    Isolation = Literal["read_committed", "repeatable_read", "serializable"]
+
 
 class Job:
     """The handle of a running job: ids, stage results, its transaction, its effects."""
 
-    __slots__ = ("_place", "_results", "_running", "saved")
+    __slots__ = ("_in_hand", "_loop", "_place", "_results", "_running", "saved")
 
     def __init__(self, running: Running, place: Workplace, results: dict[str, Any]) -> None:
         self._running = running
         self._place = place
         self._results = results
-        self.saved: Any = None  # the result given to transaction()
+        self._in_hand: set[str] | None = None  # keys of effects under way
+        self._loop: asyncio.AbstractEventLoop | None = None  # set for handlers in threads
+        self.saved: Any = None  # the result of a stage that ends with transaction()
 
     @property
     def job_id(self) -> UUID:
@@ -106,31 +114,62 @@ class Job:
         """Count a provider call in the record of the run (Q-79)."""
         self._running.run.by_model[f"{provider}/{model}"] += 1
 
+    def save(self, result: Any) -> None:
+        """Keep *result* for the stages that follow, when the stage ends with `transaction()`."""
+        self.saved = result
+
     @asynccontextmanager
-    async def transaction(self, result: Any = None) -> AsyncIterator[Transaction]:
+    async def transaction(
+        self, result: Any = None, *, isolation: Isolation | None = None
+    ) -> AsyncIterator[Transaction]:
         """A transaction whose commit also completes the stage, fenced (C-60).
 
         If the lease has been lost, everything in it rolls back and `LeaseLost`
-        is raised. *result* is saved for the stages that follow.
+        is raised. *result*, or what `save` was given inside the block, is kept
+        for the stages that follow. The connection is one of a few that handlers
+        share: take it late, and call nobody outside while you hold it.
         """
         if self._running.recorded:
             raise SettingsInvalid("job.transaction() ends the stage, so it can be used once in a handler")
-        claim, policy = self._running.claim, self.policy
-        next_stage = policy.next_stage(claim.stage)
-        async with self._place.pool.acquire() as connection:
-            async with connection.transaction():
+        self.saved = result
+        async with self._place.lender.lend() as connection, owned(connection):
+            transaction = connection.transaction(isolation=isolation)
+            await transaction.start()
+            try:
                 yield connection
-                if self._running.stop is Stop.LOST:
-                    raise LeaseLost(claim.job_id)
-                if next_stage is None:
-                    await store.finish(connection, self._place.worker_id, claim)
-                else:
-                    self.saved = result
-                    text = None if result is None else encode(result, max_bytes=policy.max_payload_bytes)
-                    await store.advance(connection, self._place.worker_id, claim, next_stage, text)
-                passing(CrashPoint.BEFORE_TRANSACTION_COMMIT)
-            self._running.recorded = True
-            passing(CrashPoint.AFTER_TRANSACTION_COMMIT)
+                await uninterrupted(self._end_stage(connection, transaction))
+            except BaseException:
+                if not self._running.recorded:
+                    with suppress(Exception):  # the error that ended the block is the one to tell
+                        await transaction.rollback()
+                raise
+
+    async def _end_stage(self, connection: Transaction, transaction: Any) -> None:
+        """Record the end of the stage in the handler's transaction, and commit it."""
+        claim, policy = self._running.claim, self.policy
+        if self._running.stop is Stop.LOST:
+            raise LeaseLost(claim.job_id)
+        next_stage = policy.next_stage(claim.stage)
+        if next_stage is None:
+            await store.finish(connection, self._place.worker_id, claim)
+        else:
+            text = None if self.saved is None else encode(self.saved, max_bytes=policy.max_payload_bytes)
+            await store.advance(connection, self._place.worker_id, claim, next_stage, text)
+            self.saved = decode_result(text)
+        passing(CrashPoint.BEFORE_TRANSACTION_COMMIT)
+        try:
+            await transaction.commit()
+        except connect.AWAY:
+            if not await self._has_ended(claim.stage):
+                raise
+        self._running.recorded = True
+        passing(CrashPoint.AFTER_TRANSACTION_COMMIT)
+
+    async def _has_ended(self, stage: str) -> bool:
+        """A commit whose reply was lost is an unknown, not a failure: the row tells (rule 6 of the fault list)."""
+        claim, place = self._running.claim, self._place
+        found = await persist("commit", lambda: stages.progress(place.pool, place.worker_id, claim))
+        return found is not None and (found.status == "completed" or found.stage != stage)
 
     async def effect(
         self,
@@ -146,23 +185,41 @@ class Job:
         *perform* gets a token that is the same on every try and returns what is
         to be remembered. After a crash *settle* is asked first whether it had
         happened. Without *settle* an uncertain effect raises `EffectUncertain`,
-        unless *repeat_when_uncertain* accepts a possible second one.
+        unless *repeat_when_uncertain* accepts a possible second one. Without
+        *key* the effect is this job's own, and that of its replays.
         """
-        return await perform_effect(
-            self._place,
-            self._running,
-            name,
-            key=key,
-            perform=perform,
-            settle=settle,
-            repeat_when_uncertain=repeat_when_uncertain,
-        )
+        with self.one_at_a_time(name, key) as effect:
+            return await perform_effect(
+                effect, perform=perform, settle=settle, repeat_when_uncertain=repeat_when_uncertain
+            )
+
+    @contextmanager
+    def one_at_a_time(self, name: str, key: str | None) -> Iterator[Effect]:
+        """A handler may try an effect again, but not twice at once: nobody could tell the two apart."""
+        effect = Effect(self._place, self._running, name, key=key)
+        if self._in_hand is None:
+            self._in_hand = set()
+        if effect.key in self._in_hand:
+            raise SettingsInvalid(f"effect {name!r} is under way in this very handler; give each one a key of its own")
+        self._in_hand.add(effect.key)
+        try:
+            yield effect
+        finally:
+            self._in_hand.discard(effect.key)
+
+    @property
+    def sync(self) -> Bridge:
+        """`transaction` and `effect` for a handler in a thread."""
+        if self._loop is None:
+            raise SettingsInvalid("job.sync is for handlers that are plain functions; await job.transaction() here")
+        from penstock.engine.bridge import Bridge
+
+        return Bridge(self, self._loop)
+
+    def runs_in_thread(self, loop: asyncio.AbstractEventLoop) -> None:
+        """Open the way from the handler's thread back into *loop*."""
+        self._loop = loop
 
     def __repr__(self) -> str:
         """Ids only."""
         return f"<job {self.job_id} ({self.job_type}, {self.stage}, attempt {self.attempt})>"
-
-
-def decode_result(text: str | None) -> Any:
-    """A stage's result as its handler returned it."""
-    return None if text is None else json.loads(text)

@@ -11,7 +11,7 @@ import asyncio
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Final
 
-from penstock.contract.errors import DatabaseUnavailable, EnqueueRefused, UnknownType
+from penstock.contract.errors import DatabaseUnavailable, EnqueueRefused, SchemaOutdated, UnknownType
 from penstock.engine.pokes import Pokes
 from penstock.settings import Notify
 from penstock.store import connect, jobs
@@ -107,6 +107,8 @@ class Producer:
         """Put one job in and poke."""
         try:
             put = await self._put(job)
+        except SchemaOutdated:
+            raise
         except connect.AWAY as error:
             put = await self._put_again(job, error)
         if put.channel is not None:
@@ -133,6 +135,8 @@ class Producer:
             try:
                 async with self.connection() as connection:
                     return await jobs.put_again(connection, job, poke=self._inside)
+            except SchemaOutdated:
+                raise
             except connect.AWAY as again:
                 error = again
         raise in_doubt(error)
@@ -151,6 +155,8 @@ class Producer:
             try:
                 async with self.connection() as connection, connection.transaction():
                     await self._stream(connection, bulk, progress)
+            except SchemaOutdated:
+                raise
             except connect.AWAY as error:
                 if await self._committed(progress, error):
                     return progress

@@ -47,7 +47,7 @@ _REFUSALS: Final[dict[str, tuple[type[EnqueueRefused], str]]] = {
 }
 _UNEXPECTED: Final = (
     EnqueueRefused,
-    "the database refused a job of type '{job_type}' with SQLSTATE {code}; the server's log says more than may be said here",
+    "the database refused a job of type '{job_type}' with SQLSTATE {code}; the server's log says more",
 )
 
 

@@ -19,7 +19,7 @@ begin
     end loop;
     if 'penstock_orchestrator' = any(found_roles) then
         grant execute on function
-            penstock.put_job(text, jsonb, text, timestamptz, interval, smallint, text, uuid, boolean),
+            penstock.put_job(text, text, text, timestamptz, interval, smallint, text, uuid, boolean),
             penstock.put_jobs(text, uuid[], text[], text[], timestamptz, interval, smallint, text[], boolean),
             penstock.enqueue(text, jsonb, text, timestamptz, interval, integer, text),
             penstock.raise_refusal(text, text), penstock.poke(text, text) to penstock_orchestrator;

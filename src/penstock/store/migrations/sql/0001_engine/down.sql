@@ -13,7 +13,7 @@ drop function penstock.apply_grants(), penstock.save_runs(jsonb), penstock.reap(
     penstock.resolve_effect(text, boolean, text, jsonb),
     penstock.cancel(uuid, text, text), penstock.enqueue(text, jsonb, text, timestamptz, interval, integer, text),
     penstock.poke(text, text), penstock.put_jobs(text, uuid[], text[], text[], timestamptz, interval, smallint, text[], boolean),
-    penstock.put_job(text, jsonb, text, timestamptz, interval, smallint, text, uuid, boolean),
+    penstock.put_job(text, text, text, timestamptz, interval, smallint, text, uuid, boolean),
     penstock.keep_keys(uuid[]), penstock.prune_jobs(uuid[]), penstock.prune_effects(text[]),
     penstock.prune_audit(bigint[], interval), penstock.prune_old(text, interval, integer), penstock.tell_of_alerts(),
     penstock.refuse_unseen_keys(text[]), penstock.raise_refusal(text, text), penstock.refuse_strangers(),
