@@ -8,21 +8,21 @@ operators see the same numbers.
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from datetime import timedelta
 from enum import StrEnum
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from penstock.contract.backoff import Backoff, FullJitter
 from penstock.contract.errors import SettingsInvalid
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
 
 DEFAULT_CHANNEL: Final = "penstock_jobs"
 CONTROL_CHANNEL: Final = "penstock_control"  # pauses, cancels: what a worker should hear at once
 NAME: Final = re.compile(r"^[a-z][a-z0-9_.-]{0,49}$")
 LONGEST_LEASE: Final = timedelta(days=1)
+DEFAULT_TIMEOUT: Final = timedelta(hours=1)
+Timeout = timedelta | Mapping[str, timedelta | None] | None
 LARGEST_SMALLINT: Final = 32_767
 MOST: Final = 1000  # attempts or reclaims; more is taken for a slip of the pen
 
@@ -43,7 +43,7 @@ class Audit(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Rate:
-    """At most *count* starts in each *period*, as a bucket that refills evenly."""
+    """At most *count* starts in any stretch of *period*: the window slides, and nothing is let through twice."""
 
     count: int
     period: timedelta
@@ -101,7 +101,7 @@ class Policy:
     attempts: int = 5  # per stage, the first one included
     backoff: Backoff = field(default_factory=FullJitter)
     lease: timedelta = timedelta(minutes=5)  # renewed while the handler runs (C-20)
-    timeout: timedelta | None = timedelta(hours=1)  # per stage and attempt (C-63); None: no limit
+    timeout: Timeout = DEFAULT_TIMEOUT  # per stage and attempt (C-63); a mapping: per stage; None: no limit
     priority: int = 0  # lower runs first
     audit: Audit = Audit.SUMMARY
     dispatch: Dispatch = Dispatch.NOTIFY
@@ -125,6 +125,9 @@ class Policy:
 
     def __post_init__(self) -> None:
         _check_name("job type", self.job_type)
+        for name, kind in (("audit", Audit), ("dispatch", Dispatch)):
+            self._refuse_unless(getattr(self, name) in list(kind), name, f"one of {', '.join(kind)}")
+            object.__setattr__(self, name, kind(getattr(self, name)))  # a plain word will do
         if not self.stages or len(set(self.stages)) != len(self.stages):
             raise SettingsInvalid(f"type {self.job_type!r} needs stages with different names, not {self.stages!r}")
         for stage in self.stages:
@@ -137,7 +140,11 @@ class Policy:
             abs(self.priority) <= LARGEST_SMALLINT, "priority", f"between -{LARGEST_SMALLINT} and {LARGEST_SMALLINT}"
         )
         self._refuse_unless(timedelta(0) < self.lease <= LONGEST_LEASE, "lease", "above 0 and at most one day")
-        self._refuse_unless(self.timeout is None or self.timeout > timedelta(0), "timeout", "above 0, or None")
+        if isinstance(self.timeout, Mapping):
+            unknown = self.timeout.keys() - set(self.stages)
+            self._refuse_unless(not unknown, "timeout", f"given for the stages {', '.join(self.stages)}")
+        limits = [self.timeout_of(stage) for stage in self.stages]
+        self._refuse_unless(all(t is None or t > timedelta(0) for t in limits), "timeout", "above 0, or None")
         self._refuse_unless(self.max_runtime > timedelta(0), "max_runtime", "above 0")
         if self.dispatch is Dispatch.SCHEDULED:
             self._refuse_unless(
@@ -155,6 +162,12 @@ class Policy:
         """The stage behind *stage*, or None at the end."""
         place = self.stages.index(stage) + 1
         return self.stages[place] if place < len(self.stages) else None
+
+    def timeout_of(self, stage: str) -> timedelta | None:
+        """The time limit of *stage*; a stage that a mapping leaves out has the default of one hour."""
+        if isinstance(self.timeout, Mapping):
+            return self.timeout.get(stage, DEFAULT_TIMEOUT)
+        return self.timeout
 
     def to_json(self) -> dict[str, Any]:
         """The whole policy as plain JSON, for `penstock.types.policy`."""
@@ -176,14 +189,12 @@ def _plain(value: object) -> object:
     match value:
         case timedelta():
             return value.total_seconds()
-        case tuple():
-            return list(value)
+        case Mapping():
+            return {str(name): _plain(member) for name, member in value.items()}
         case Rate() | Limits() | Breaker():
             return {f.name: _plain(getattr(value, f.name)) for f in fields(value)}
         case _ if hasattr(value, "to_json"):
             stored: Mapping[str, object] = value.to_json()
             return dict(stored)
-        case StrEnum():
-            return str(value)
         case _:
-            return value
+            return list(value) if isinstance(value, tuple) else value

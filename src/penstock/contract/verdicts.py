@@ -12,12 +12,12 @@ from enum import StrEnum
 from typing import TYPE_CHECKING
 
 from penstock.contract import backoff as backoffs
+from penstock.contract.classify import Failure
 from penstock.contract.failures import FailureClass, pages
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from penstock.contract.classify import Failure
     from penstock.contract.policies import Policy
 
 
@@ -98,6 +98,11 @@ def judge(failure: Failure, attempts: int, budget: int, policy: Policy, random: 
     if attempts >= budget:
         return Died(Reason.BUDGET_EXHAUSTED, failure, None)
     return Retried(backoffs.delay(policy.backoff, attempts, failure.retry_after, random), failure)
+
+
+def uncertain() -> Died:
+    """An outside effect may have happened and nobody can tell: a person must look before anything is repeated."""
+    return Died(Reason.INTEGRITY, Failure(FailureClass.CONFLICT, retryable=False), "alert")
 
 
 def _alert(failure: Failure) -> str | None:

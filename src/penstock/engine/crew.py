@@ -17,6 +17,7 @@ from penstock.engine.deadlines import Deadlines
 from penstock.engine.executor import Executor
 from penstock.engine.fetcher import Fetcher
 from penstock.engine.heartbeat import Heartbeat
+from penstock.engine.lending import Lender
 from penstock.engine.memory import rss_bytes
 from penstock.engine.recorder import Recorder
 from penstock.engine.running import Stop
@@ -35,7 +36,7 @@ if TYPE_CHECKING:
     from penstock.settings import Settings
     from penstock.store.connect import Pool
 
-POOL: Final = 6  # claims, records and a few handlers' transactions at once; handlers' own needs come on top
+POOL: Final = 6  # claims, records, stages and effects; handlers' transactions have connections of their own
 
 
 class Crew:
@@ -61,6 +62,7 @@ class Crew:
         self._insecure = insecure
         self.concurrency = concurrency or settings.concurrency
         self._pool_size = pool_size or POOL
+        self.failure: BaseException | None = None  # what ended this crew before its time
         self.instance = uuid4()  # a successor of the same instance takes its name over at once
 
     async def settle(self) -> None:
@@ -76,17 +78,24 @@ class Crew:
         await type_store.sync(pool, [t.policy for t in self._types.values()])
         self._who = who = await self._take_name(pool)
         self.worker_id = who.worker_id
-        self.place = Workplace(self.worker_id, pool, profile=self._settings.profile)
+        lender = Lender(
+            self._dsn,
+            size=min(self.concurrency, self._settings.pool_max),
+            prepared=self._settings.prepared_statements,
+        )
+        self.place = Workplace(self.worker_id, pool, lender, profile=self._settings.profile)
         self.deadlines = Deadlines(self.place.held.values())
         self.executor = self._make_executor()
-        self.recorder = Recorder(self.place, flush_seconds=self._settings.flush_ms / 1000, freed=self._on_freed)
+        self.recorder = Recorder(
+            self.place, flush_seconds=self._settings.flush_ms / 1000, freed=self._on_freed, died=self._on_recorder_died
+        )
         self.slots = Slots(self.place, self.executor, self.recorder, self._types, self.concurrency)
         self.fetcher = Fetcher(self.place, self.slots, self.recorder, self._types)
+        await self.fetcher.look_at_gates()
         loop = asyncio.get_running_loop()
         self.heartbeat = Heartbeat(
             self._dsn, who, self.place.held, lambda ids: _in_loop(loop, self.slots.halt, ids, Stop.LOST), rss_bytes
         )
-        await self.fetcher.look_at_gates()
         self.recorder.start()
         self.heartbeat.start(min(t.policy.lease for t in self._types.values()))
 
@@ -110,6 +119,11 @@ class Crew:
     def _make_executor(self) -> Executor:
         return Executor(self.place, self.deadlines, self.concurrency)
 
+    def _on_recorder_died(self, error: BaseException) -> None:
+        self.failure = error
+        self.fetcher.stopping = True
+        self.slots.halt_all(Stop.SHUTDOWN)
+
     def _on_freed(self) -> None:
         self.slots.freed()
 
@@ -131,6 +145,7 @@ class Crew:
             await worker_store.retire(self.place.pool, self._who)
         except connect.AWAY as error:
             events.database_away("retire", type(error).__name__, 0.0)
+        await self.place.lender.close()
         await self._close_pool()
 
     async def _close_pool(self) -> None:

@@ -8,31 +8,32 @@ from __future__ import annotations
 
 import asyncio
 import time
-from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
-from penstock.contract.classify import Failure, classify
 from penstock.contract.crash import CrashPoint, passing
-from penstock.contract.errors import ArgumentsInvalid, Cancel, LeaseLost, Snooze
-from penstock.contract.failures import FailureClass
+from penstock.contract.errors import Cancel, LeaseLost, Snooze
 from penstock.contract.payloads import encode
-from penstock.contract.verdicts import Completed, Ended, Lost, Recorded, Requeued, Verdict, judge
-from penstock.engine.job import Job, decode_result
+from penstock.contract.verdicts import Completed, Ended, Lost, Recorded, Requeued, Verdict
+from penstock.engine import failing
+from penstock.engine.effects import decode_result
+from penstock.engine.job import Job
+from penstock.engine.patience import persist
 from penstock.engine.running import Running, Stop
+from penstock.engine.threads import Threads
 from penstock.store import claims as store
+from penstock.store import stages
 from penstock.telemetry import events, tracing
-from penstock.telemetry.redaction import redact_stack
 
 if TYPE_CHECKING:
     from penstock.engine.deadlines import Deadlines
     from penstock.engine.registry import StageHandler
     from penstock.engine.workplace import Workplace
 
-_NO_DELAY = timedelta(0)
-COMPLETED = Completed()
-RECORDED = Recorded()
-LOST = Lost()
+_NO_DELAY: Final = timedelta(0)
+COMPLETED: Final = Completed()
+RECORDED: Final = Recorded()
+LOST: Final = Lost()
 
 
 class Executor:
@@ -41,23 +42,29 @@ class Executor:
     def __init__(self, place: Workplace, deadlines: Deadlines, concurrency: int) -> None:
         self._place = place
         self._deadlines = deadlines
-        self._concurrency = concurrency
-        self._threads: ThreadPoolExecutor | None = None
-        self.abandoned = 0  # threads that did not stop when told; the process must recycle (C-63)
+        self._threads = Threads(concurrency)
+
+    @property
+    def abandoned(self) -> int:
+        """Threads that did not stop when told; the process must recycle (C-63)."""
+        return self._threads.abandoned
 
     async def execute(self, running: Running) -> tuple[Verdict, str]:
         """Run the claim's stages until the job ends or an attempt fails; the stack is redacted already."""
         running.started = time.perf_counter()
         try:
             verdict = await self._stages(running)
-        except asyncio.CancelledError:
-            if running.stop is None:
-                raise
-            return self._stopped(running)
-        except BaseException as error:  # noqa: BLE001 - whatever a handler raises has a verdict
+        except asyncio.CancelledError as error:
+            if running.stop is None and _being_cancelled():
+                raise  # the slot itself is being ended, and the worker with it
+            return self._raised(running, error)
+        except KeyboardInterrupt:
+            raise
+        except BaseException as error:
             return self._raised(running, error)
         finally:
             running.seconds = time.perf_counter() - running.started
+            running.deadline = None  # the handler has ended; its lease is renewed until that is recorded
             if running.stop is not None:
                 _uncancel()  # the slot lives on; the next job must not meet this one's cancellation
         if running.stop is not None and running.stop is not Stop.SHUTDOWN:
@@ -66,6 +73,7 @@ class Executor:
 
     async def _stages(self, running: Running) -> Verdict:
         claim, job_type = running.claim, running.job_type
+        staged = claim.staged or len(job_type.policy.stages) > 1
         results: dict[str, Any] = {}
         if claim.staged:
             await self._load_stages(running, results)
@@ -74,31 +82,49 @@ class Executor:
             job = Job(running, self._place, results)
             result = await self._call(running, handler, job)
             passing(CrashPoint.AFTER_HANDLER)
-            next_stage = job_type.policy.next_stage(claim.stage) if claim.staged else None
+            next_stage = job_type.policy.next_stage(claim.stage) if staged else None
             if next_stage is None:
                 return RECORDED if running.recorded else COMPLETED
-            if running.recorded:
-                result, running.recorded = job.saved, False
-            else:
-                text = None if result is None else encode(result, max_bytes=job_type.policy.max_payload_bytes)
-                await store.advance(self._place.pool, self._place.worker_id, claim, next_stage, text)
-            passing(CrashPoint.AFTER_STAGE_SAVED)
-            results[claim.stage] = result
-            claim.stage = next_stage
+            if running.stop is not None and running.stop is not Stop.SHUTDOWN:
+                return LOST  # stopped, and the handler kept it to itself; `execute` knows what follows
+            results[claim.stage] = await self._saved(running, job, next_stage, result)
+            claim.stage, claim.staged = next_stage, True
             running.attempts = 0
+            if running.stop is Stop.SHUTDOWN:
+                return Requeued(_NO_DELAY, "SHUTDOWN")
 
     async def _load_stages(self, running: Running, results: dict[str, Any]) -> None:
         running.attempts = 0
-        for row in await store.stage_states(self._place.pool, running.claim.job_id):
+        for row in await persist("stages", lambda: store.stage_states(self._place.pool, running.claim.job_id)):
             if row["finished"]:
                 results[row["stage"]] = decode_result(row["result"])
             if row["stage"] == running.claim.stage:
                 running.attempts = row["attempts"]
 
+    async def _saved(self, running: Running, job: Job, next_stage: str, result: Any) -> Any:
+        """Save the result of a stage that is not the last; what the next one sees is the same now and after a crash."""
+        if running.recorded:
+            running.recorded = False
+            if result is not None and result != job.saved:
+                events.result_dropped(running.claim)
+            return job.saved
+        text = None if result is None else encode(result, max_bytes=running.job_type.policy.max_payload_bytes)
+        await persist("stage", lambda: self._advance(running, next_stage, text))
+        passing(CrashPoint.AFTER_STAGE_SAVED)
+        return decode_result(text)
+
+    async def _advance(self, running: Running, next_stage: str, text: str | None) -> None:
+        """A try whose reply was lost has moved the job on already; that is no lost lease."""
+        place, claim = self._place, running.claim
+        try:
+            await store.advance(place.pool, place.worker_id, claim, next_stage, text)
+        except LeaseLost:
+            if await stages.progress(place.pool, place.worker_id, claim) != ("processing", next_stage):
+                raise
+
     async def _call(self, running: Running, handler: StageHandler, job: Job) -> Any:
-        timeout = running.job_type.policy.timeout
-        if timeout is not None:
-            running.deadline = asyncio.get_running_loop().time() + timeout.total_seconds()
+        if handler.timeout is not None:
+            running.deadline = asyncio.get_running_loop().time() + handler.timeout
             self._deadlines.watch(running.deadline)
         arguments: list[Any] = [job] if handler.takes_job else []
         if handler.takes_args:
@@ -106,70 +132,67 @@ class Executor:
         passing(CrashPoint.MID_HANDLER)
         if tracing.enabled():
             with tracing.job_span(running.claim):
-                return await self._invoke(running, handler, arguments)
+                return await self._invoke(running, handler, job, arguments)
         if handler.is_async:
             return await handler.call(*arguments)
-        return await self._invoke(running, handler, arguments)
+        return await self._invoke(running, handler, job, arguments)
 
-    async def _invoke(self, running: Running, handler: StageHandler, arguments: list[Any]) -> Any:
+    async def _invoke(self, running: Running, handler: StageHandler, job: Job, arguments: list[Any]) -> Any:
         if handler.is_async:
             return await handler.call(*arguments)
-        if self._threads is None:
-            self._threads = ThreadPoolExecutor(self._concurrency, thread_name_prefix="penstock-handler")
-        future = asyncio.get_running_loop().run_in_executor(self._threads, lambda: handler.call(*arguments))
-        try:
-            return await future
-        except asyncio.CancelledError:
-            if not future.done() or future.cancelled():
-                self.abandoned += 1
-                events.handler_abandoned(running.claim)
-            raise
+        job.runs_in_thread(asyncio.get_running_loop())
+        return await self._threads.run(running.claim, handler.call, arguments)
 
     def _raised(self, running: Running, error: BaseException) -> tuple[Verdict, str]:
-        match error:
-            case Snooze():
-                return Requeued(error.delay), ""
-            case Cancel():
-                return Ended("canceled by its handler"), ""
-            case LeaseLost():
-                return LOST, ""
-            case KeyboardInterrupt() | SystemExit() | GeneratorExit():
-                raise error
-        if running.stop is not None or running.recorded:
+        outcome = failing.outcome(error)
+        if running.recorded:
+            if running.stop is None:
+                events.raised_after_end(running.claim, type(error).__name__)
+            return self._ended(running, outcome), ""
+        if isinstance(outcome, LeaseLost):
+            return LOST, ""
+        if running.stop is not None:
             return self._stopped(running)
-        policy = running.job_type.policy
-        if isinstance(error, ArgumentsInvalid):
-            failure = Failure(FailureClass.SCHEMA_INVALID, retryable=False)
-        else:
-            failure = classify(error, idempotent=policy.idempotent, unknown_retryable=policy.unknown_retryable)
-        stack = redact_stack(error, messages=policy.error_messages)
-        return self._judged(running, failure), stack
+        match outcome:
+            case Snooze():
+                return Requeued(failing.snoozed(outcome)), ""
+            case Cancel():
+                return Ended(failing.cancel_note(outcome, running.job_type.policy)), ""
+        return failing.judged(running, error, self._place.random)
 
     def _stopped(self, running: Running) -> tuple[Verdict, str]:
-        """The verdict on a handler that did not end by itself, or raised after it had ended its stage."""
+        """The verdict on a handler that was told to stop."""
         if running.recorded:
-            if running.job_type.policy.next_stage(running.claim.stage) is None:
-                return RECORDED, ""
-            return Requeued(delay=_NO_DELAY), ""
+            return self._ended(running, None), ""
         match running.stop:
             case Stop.TIMEOUT:
-                failure = Failure(FailureClass.HANDLER_TIMEOUT, retryable=True)
-                return self._judged(
-                    running, failure
-                ), f"HANDLER_TIMEOUT in stage {running.claim.stage}: stopped at its time limit"
+                return failing.timed_out(running, self._place.random)
             case Stop.SHUTDOWN:
-                return Requeued(delay=_NO_DELAY, code="SHUTDOWN"), ""
+                return Requeued(_NO_DELAY, "SHUTDOWN"), ""
             case _:
                 return LOST, ""
 
-    def _judged(self, running: Running, failure: Failure) -> Verdict:
-        running.attempts += 1
-        return judge(failure, running.attempts, running.claim.max_attempts, running.job_type.policy, self._place.random)
+    @staticmethod
+    def _ended(running: Running, outcome: BaseException | None) -> Verdict:
+        """`job.transaction()` has ended the stage; whatever came afterwards does not undo that."""
+        if running.job_type.policy.next_stage(running.claim.stage) is None:
+            return RECORDED
+        match outcome:
+            case Snooze():
+                return Requeued(failing.snoozed(outcome))
+            case Cancel():
+                return Ended(failing.cancel_note(outcome, running.job_type.policy))
+        return Requeued(_NO_DELAY)
 
     def close(self) -> None:
         """Let go of the threads; those that hang are left behind."""
-        if self._threads is not None:
-            self._threads.shutdown(wait=False, cancel_futures=True)
+        self._threads.close()
+
+
+def _being_cancelled() -> bool:
+    """Whether somebody cancels this very task; a handler may also raise `CancelledError` of its own accord."""
+    task = asyncio.current_task()
+    return task is not None and task.cancelling() > 0
 
 
 def _uncancel() -> None:

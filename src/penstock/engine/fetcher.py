@@ -64,7 +64,6 @@ class Fetcher:
         self._recorder = recorder
         self._types = types
         self._marks = Marks()
-        self._gated: set[str] = set()
         self._lock = asyncio.Lock()  # one drain claims at a time in one process (D-39)
         self._rotation = 0
         self.stopping = False
@@ -107,21 +106,38 @@ class Fetcher:
         if self._recorder.requeued:
             self._recorder.requeued = False
             self._marks.drop()
+        gated = [job_type for job_type in group.types if job_type in self._place.gated]
+        if not gated:
+            claims = await self._claim_open(group, run, limit)
+        else:
+            claims = await self._claim_both(group, gated, run, limit)
+        if claims:
+            passing(CrashPoint.AFTER_CLAIM)
+        return claims
+
+    async def _claim_both(self, group: Group, gated: list[str], run: Run, limit: int) -> list[Claim]:
+        """Open types and gated ones take turns to go first, so that no backlog of the others starves either."""
+        turn = self._rotation % len(gated)
+        gated = gated[turn:] + gated[:turn]
+        if self._rotation % 2:
+            claims = await self._claim_gated(gated, run, limit)
+            return claims + (await self._claim_open(group, run, limit - len(claims)) if len(claims) < limit else [])
         claims = await self._claim_open(group, run, limit)
-        for job_type in self._gated.intersection(group.types):
+        return claims + await self._claim_gated(gated, run, limit - len(claims))
+
+    async def _claim_gated(self, gated: list[str], run: Run, limit: int) -> list[Claim]:
+        claims: list[Claim] = []
+        for job_type in gated:
             if len(claims) >= limit:
                 break
-            lease = self._types[job_type].policy.lease
             claims += await store.take_gated(
                 self._place.pool,
                 job_type,
-                lease,
+                self._types[job_type].policy.lease,
                 limit=limit - len(claims),
                 worker=self._place.worker_id,
                 run=run.run_id,
             )
-        if claims:
-            passing(CrashPoint.AFTER_CLAIM)
         return claims
 
     async def _claim_open(self, group: Group, run: Run, limit: int) -> list[Claim]:
@@ -169,6 +185,8 @@ class Fetcher:
         return total
 
     async def look_at_gates(self) -> None:
-        """Learn which types must be claimed one by one."""
-        self._gated = set(await type_store.gated(self._place.pool, list(self._types)))
-        self._recorder.shaky.update(self._gated)
+        """Learn which types are gated; of those that are shut, give back what has not started."""
+        gates = await type_store.gates(self._place.pool, list(self._types))
+        self._place.gated = {gate.job_type for gate in gates if gate.gated}
+        self._recorder.shaky.update(gate.job_type for gate in gates if gate.shaky)
+        self._slots.release({gate.job_type for gate in gates if gate.shut})

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING
+from datetime import timedelta
+from typing import TYPE_CHECKING, Final
 
 from penstock.contract.keys import payload_hash
 from penstock.store.claims import Death, Requeue
@@ -12,6 +13,9 @@ from penstock.telemetry.redaction import redact_text, sanitized_context
 if TYPE_CHECKING:
     from penstock.contract.verdicts import Died, Requeued, Retried
     from penstock.engine.running import Running
+
+
+PUT_OFF: Final = timedelta(minutes=1)
 
 
 def retry(running: Running, verdict: Retried, stack: str) -> Requeue:
@@ -28,6 +32,11 @@ def retry(running: Running, verdict: Retried, stack: str) -> Requeue:
 def give_back(running: Running, verdict: Requeued) -> Requeue:
     """The requeue of a claim that used no attempt."""
     return Requeue(running.claim, verdict.delay, charged=False, code=verdict.code)
+
+
+def put_off(letter: Death) -> Requeue:
+    """An end that the application's own trigger refused: the attempt counts, and the job comes back in a while."""
+    return Requeue(letter.claim, PUT_OFF, charged=True, code=letter.code, message="its end was refused by a trigger")
 
 
 def death(running: Running, verdict: Died, stack: str, worker_id: str) -> Death:

@@ -9,12 +9,16 @@ from __future__ import annotations
 
 import asyncio
 from collections import defaultdict
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from penstock.contract.crash import CrashPoint, passing
+from penstock.contract.failure_signals import sqlstate
 from penstock.contract.failures import FailureClass, opens_breaker
 from penstock.contract.verdicts import Completed, Died, Ended, Lost, Reason, Requeued, Retried, Verdict
-from penstock.engine.letters import death, give_back, retry
+from penstock.engine.failing import judged
+from penstock.engine.halves import in_halves
+from penstock.engine.letters import PUT_OFF, death, give_back, put_off, retry
 from penstock.store import claims as store
 from penstock.store import connect, runs, types
 from penstock.telemetry import events, metrics
@@ -32,14 +36,23 @@ T = TypeVar("T")
 SET: Final = 500
 MOST_WAITING: Final = 4000  # verdicts that may wait for the database before the fetcher pauses
 IDLE_SAVE: Final = 0.2  # seconds after which the record of a run is written by itself
+LAST_TRIES: Final = 8  # while closing
 RETRIES: Final = (0.05, 0.1, 0.25, 0.5, 1.0, 2.0)
 
 
 class Recorder:
     """Writes verdicts and counts them in their runs."""
 
-    def __init__(self, place: Workplace, *, flush_seconds: float, freed: Callable[[], None]) -> None:
+    def __init__(
+        self,
+        place: Workplace,
+        *,
+        flush_seconds: float,
+        freed: Callable[[], None],
+        died: Callable[[BaseException], None] = lambda _: None,
+    ) -> None:
         self._place = place
+        self._died = died
         self._flush_seconds = flush_seconds
         self._freed = freed
         self._completed: list[Running] = []
@@ -50,8 +63,10 @@ class Recorder:
         self._closing = False
         self._task: asyncio.Task[None] | None = None
         self._writing = 0
-        self._mending: set[asyncio.Task[None]] = set()
+        self._mends: set[str] = set()  # types with a success that ends a row of failures
+        self._trips: list[tuple[str, str]] = []  # type and code of failures that count for a breaker
         self.shaky: set[str] = set()  # types whose breaker has counted a failure
+        self.gate_freed = False  # a job of a type with limits has ended: there may be room for the next
         self.requeued = False  # something went back since the fetcher last looked
 
     @property
@@ -62,6 +77,13 @@ class Recorder:
     def start(self) -> None:
         """Begin to flush."""
         self._task = asyncio.create_task(self._flush_for_ever(), name="penstock-recorder")
+        self._task.add_done_callback(self._on_end)
+
+    def _on_end(self, task: asyncio.Task[None]) -> None:
+        """A recorder that dies takes its worker along: work that nobody records must not go on."""
+        if not task.cancelled() and (error := task.exception()) is not None:
+            events.internal_error("recorder", type(error).__name__)
+            self._died(error)
 
     def put(self, running: Running, verdict: Verdict, stack: str = "") -> None:
         """Take one verdict; it is written soon."""
@@ -86,7 +108,7 @@ class Recorder:
         self._some.set()
         self._full.set()
         if self._task is not None:
-            await self._task
+            await asyncio.wait({self._task})
 
     async def _flush_for_ever(self) -> None:
         while not (self._closing and not self.waiting and not self._runs):
@@ -120,6 +142,8 @@ class Recorder:
             await self._write_completed(completed, over)
             if others:
                 await self._write_others(others)
+            if self._mends or self._trips:
+                await self._move_breakers()
         finally:
             self._writing = 0
         if completed or others:
@@ -133,34 +157,26 @@ class Recorder:
                 await self._persist("runs", lambda: runs.save(self._place.pool, rows))
             return
         by_id = {running.claim.job_id: running for running in completed}
-        claims = [running.claim for running in completed]
         pool, worker = self._place.pool, self._place.worker_id
-        try:
+
+        async def write(some: Sequence[Running]) -> list[Claim]:
+            claims = [running.claim for running in some]
             lost = await self._persist("completions", lambda: store.complete(pool, worker, claims, rows))
-        except Exception as error:
-            await self._one_by_one(completed, over, error)
-            return
+            rows.clear()  # they are written
+            return lost
+
+        lost, refused = await in_halves(completed, write)
         for claim in lost:
             self._end_lost(by_id.pop(claim.job_id))
+        for running, _ in refused:
+            del by_id[running.claim.job_id]
+        if rows:
+            await self._persist("runs", lambda: runs.save(pool, rows))
         self._count_completed(list(by_id.values()))
-
-    async def _one_by_one(self, completed: list[Running], over: list[Run], error: Exception) -> None:
-        """A trigger of the application refused one of the set: find it, complete the others."""
-        if len(completed) > 1:
-            half = len(completed) // 2
-            await self._write_completed(completed[:half], over)
-            await self._write_completed(completed[half:], [])
-            return
-        from penstock.contract.classify import classify
-        from penstock.contract.verdicts import judge
-        from penstock.telemetry.redaction import redact_stack
-
-        running = completed[0]
-        policy = running.job_type.policy
-        failure = classify(error, idempotent=policy.idempotent, unknown_retryable=policy.unknown_retryable)
-        verdict = judge(failure, running.attempts + 1, running.claim.max_attempts, policy, self._place.random)
-        self._runs.extend(over)
-        await self._write_others([(running, verdict, redact_stack(error, messages=False))])
+        if refused:
+            # A trigger of the application refused the completion: that is how the attempt ended.
+            random = self._place.random
+            await self._write_others([(running, *judged(running, error, random)) for running, error in refused])
 
     def _count_completed(self, completed: Sequence[Running]) -> None:
         seconds: dict[str, list[float]] = defaultdict(list)
@@ -176,8 +192,7 @@ class Recorder:
             metrics.processed(job_type, values)
             if job_type in self.shaky:
                 self.shaky.discard(job_type)
-                self._mending.add(task := asyncio.create_task(self._mend(job_type)))
-                task.add_done_callback(self._mending.discard)
+                self._mends.add(job_type)
 
     async def _write_others(self, others: list[tuple[Running, Verdict, str]]) -> None:
         requeues, deaths = [], []
@@ -206,25 +221,58 @@ class Recorder:
                 self._count_completed([running])  # job.transaction() has written it
 
     async def _write_requeues(self, requeues: list[tuple[Running, store.Requeue]]) -> None:
-        moves = [move for _, move in requeues]
-        lost = await self._persist("requeues", lambda: store.requeue(self._place.pool, self._place.worker_id, moves))
+        pool, worker = self._place.pool, self._place.worker_id
+
+        async def write(some: Sequence[tuple[Running, store.Requeue]]) -> list[Claim]:
+            moves = [move for _, move in some]
+            return await self._persist("requeues", lambda: store.requeue(pool, worker, moves))
+
+        lost, refused = await in_halves(requeues, write)
+        unwritten = {id(running) for (running, _), _ in refused}
         for running, move in requeues:
-            self._count_requeued(running, move, lost=running.claim in lost)
+            if id(running) not in unwritten:
+                self._count_requeued(running, move, lost=running.claim in lost)
+        for (running, _), error in refused:
+            await self._refused(running, "requeue", error)
+            self._end_lost(running)  # nothing can be written: its lease runs out
         self.requeued = True
 
     async def _write_deaths(self, deaths: list[tuple[Running, store.Death]]) -> None:
-        letters = [letter for _, letter in deaths]
-        lost = await self._persist("deaths", lambda: store.fail(self._place.pool, self._place.worker_id, letters))
+        pool, worker = self._place.pool, self._place.worker_id
+
+        async def write(some: Sequence[tuple[Running, store.Death]]) -> list[Claim]:
+            letters = [letter for _, letter in some]
+            return await self._persist("deaths", lambda: store.fail(pool, worker, letters))
+
+        lost, refused = await in_halves(deaths, write)
+        unwritten = {id(running) for (running, _), _ in refused}
         for running, letter in deaths:
-            await self._count_death(running, letter, lost=running.claim in lost)
+            if id(running) not in unwritten:
+                self._count_death(running, letter, lost=running.claim in lost)
+        for (running, letter), error in refused:
+            await self._refused(running, "fail", error)
+            await self._write_requeues([(running, put_off(letter))])
 
     async def _write_ended(self, running: Running, verdict: Ended) -> None:
         pool, worker = self._place.pool, self._place.worker_id
-        if await self._persist("cancel", lambda: store.cancel(pool, worker, running.claim, verdict.note)):
+        try:
+            ended = await self._persist("cancel", lambda: store.cancel(pool, worker, running.claim, verdict.note))
+        except Exception as error:
+            await self._refused(running, "cancel", error)
+            await self._write_requeues([(running, give_back(running, Requeued(PUT_OFF, "END_REFUSED")))])
+            return
+        if ended:
             running.run.canceled += 1
             self._release(running)
         else:
             self._end_lost(running)
+
+    async def _refused(self, running: Running, move: str, error: Exception) -> None:
+        """The application's own trigger raised: say so, and let the job come back later."""
+        job_type = running.claim.job_type
+        events.end_refused(job_type, move, type(error).__name__)
+        state = sqlstate(error) or "?"
+        await self._persist("refusal", lambda: store.note_refusal(self._place.pool, job_type, state))
 
     def _count_requeued(self, running: Running, move: store.Requeue, *, lost: bool) -> None:
         if lost:
@@ -239,25 +287,33 @@ class Recorder:
             events.job_requeued(running.claim, move.code, move.delay.total_seconds())
         self._release(running)
 
-    async def _count_death(self, running: Running, move: store.Death, *, lost: bool) -> None:
+    def _count_death(self, running: Running, move: store.Death, *, lost: bool) -> None:
         if lost:
             self._end_lost(running)
             return
         claim = running.claim
         running.run.failed += 1
         running.run.by_error[move.code] += 1
+        running.run.rate_limited += move.code == FailureClass.RATE_LIMITED
         metrics.ended(claim.job_type, "dead" if move.reason == Reason.BUDGET_EXHAUSTED else "failed", 1)
         metrics.processed(claim.job_type, [running.seconds])
         events.job_failed(claim, move.code, will_retry=False, ids=log_ids(running))
         self._release(running)
         if opens_breaker(FailureClass(move.code)):
             self.shaky.add(claim.job_type)
-            if await types.trip_breaker(self._place.pool, claim.job_type, move.code):
-                events.breaker_opened(claim.job_type, move.code)
+            self._trips.append((claim.job_type, move.code))
 
-    async def _mend(self, job_type: str) -> None:
-        if await types.close_breaker(self._place.pool, job_type):
-            events.breaker_closed(job_type)
+    async def _move_breakers(self) -> None:
+        """Tell the breakers what this flush has brought: first the successes, then the failures."""
+        pool = self._place.pool
+        mends, self._mends = self._mends, set()
+        trips, self._trips = self._trips, []
+        for job_type in mends:
+            if await self._persist("breaker", partial(types.mend_breaker, pool, job_type)):
+                events.breaker_closed(job_type)
+        for job_type, code in trips:
+            if await self._persist("breaker", partial(types.trip_breaker, pool, job_type, code)):
+                events.breaker_opened(job_type, code)
 
     def _end_lost(self, running: Running) -> None:
         running.run.lost += 1
@@ -268,6 +324,8 @@ class Recorder:
         held = self._place.held
         if held.get(running.claim.job_id) is running:
             del held[running.claim.job_id]
+        if running.claim.job_type in self._place.gated:
+            self.gate_freed = True
         if running.run.over and running.run.finished_at is None:
             self.run_over(running.run)
 
@@ -280,6 +338,8 @@ class Recorder:
             except connect.AWAY as error:
                 pause = RETRIES[min(tries, len(RETRIES) - 1)]
                 tries += 1
+                if self._closing and tries > LAST_TRIES:
+                    raise  # a worker that must stop cannot wait for ever; its leases run out
                 events.database_away(what, type(error).__name__, pause)
                 await asyncio.sleep(pause)
 

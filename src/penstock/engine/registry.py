@@ -127,9 +127,7 @@ class Registry:
 
 
 def _inspect(handler: Handler, declared: Any, timeout: float | None) -> StageHandler:
-    if any(map(inspect.isgeneratorfunction, _layers(handler))) or any(
-        map(inspect.isasyncgenfunction, _layers(handler))
-    ):
+    if any(inspect.isgeneratorfunction(layer) or inspect.isasyncgenfunction(layer) for layer in _layers(handler)):
         raise SettingsInvalid(f"handler {_name(handler)} is a generator: calling it would run nothing; use no `yield`")
     parameters = _parameters(handler)
     takes_job = len(parameters) == 2 or (len(parameters) == 1 and _is_job(parameters[0]))  # noqa: PLR2004
@@ -152,7 +150,7 @@ def _layers(handler: Handler) -> tuple[Any, ...]:
     bare = inspect.unwrap(handler)
     while isinstance(bare, functools.partial):
         bare = bare.func
-    return handler, bare, getattr(type(handler), "__call__", None)
+    return handler, bare, type(handler).__call__
 
 
 def _parameters(handler: Handler) -> list[inspect.Parameter]:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections import deque
+from datetime import timedelta
 from typing import TYPE_CHECKING, Final
 
 from penstock.contract.verdicts import Requeued
@@ -22,7 +23,6 @@ from penstock.telemetry import events
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
-    from datetime import timedelta
     from uuid import UUID
 
     from penstock.contract.claims import Claim
@@ -163,6 +163,15 @@ class Slots:
         if not self._tasks:
             self._idle.set()
         return count
+
+    def release(self, types: set[str]) -> None:
+        """Give back what has not started of *types*: they were paused, or their breaker has opened."""
+        back = [running for running in self._backlog if running.claim.job_type in types] if types else []
+        for running in back:
+            self._backlog.remove(running)
+            self._recorder.put(running, Requeued(timedelta(0)))
+        if back and not self._tasks and not self._backlog:
+            self._idle.set()
 
     async def wait_idle(self, seconds: float | None) -> bool:
         """Wait until nothing runs; False when *seconds* have passed first."""

@@ -78,6 +78,8 @@ class Worker(Crew):
             await self._loop()
         finally:
             await self._shut_down()
+        if self.failure is not None:
+            raise self.failure
 
     def stop(self, reason: str = "asked") -> None:
         """Take no more work; `run` returns when what runs has ended or the grace is over."""
@@ -87,6 +89,10 @@ class Worker(Crew):
                 self.fetcher.stopping = True
                 events.worker_stopping(self.worker_id, len(self.place.held), reason)
             self._wake.set()
+
+    def _on_recorder_died(self, error: BaseException) -> None:
+        super()._on_recorder_died(error)
+        self.stop("recorder died")
 
     async def drain(self, trigger: Trigger = Trigger.ADMIN, cap: int | None = None) -> int:
         """Promote, claim and run what is due, and wait for it; returns how many jobs were taken (D-41)."""
@@ -220,6 +226,13 @@ class Worker(Crew):
         if "gates" in message:
             self._gates_moved = True
             self._wake_now(Trigger.NOTIFY)
+
+    def _on_freed(self) -> None:
+        """A job of a type with limits has ended: the next one may start. One went back: the worker may sleep too long."""
+        super()._on_freed()
+        if self.recorder.gate_freed or self.recorder.requeued:
+            self.recorder.gate_freed = False
+            self._wake_now(Trigger.FOLLOW_UP)
 
     def _on_restored(self) -> None:
         """Pokes were lost while nobody listened: look at everything."""

@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from uuid import UUID
 
+    from penstock.engine.lending import Lender
     from penstock.engine.running import Running
     from penstock.store.connect import Pool
 
@@ -19,7 +20,9 @@ class Workplace:
     """The worker's name, its connections and what it holds."""
 
     worker_id: str
-    pool: Pool
+    pool: Pool  # for short statements only; handlers' transactions have the lender's
+    lender: Lender
     profile: str = "base"
     held: dict[UUID, Running] = field(default_factory=dict)
+    gated: set[str] = field(default_factory=set)  # types that are claimed one claim at a time, under their limits
     random: Callable[[], float] = _random.random

@@ -174,7 +174,7 @@ async def renew(db: Db, worker: str, held: Sequence[tuple[UUID, int, timedelta]]
 async def advance(db: Db, worker: str, claim: Claim, next_stage: str, result: str | None) -> None:
     """Save the result of the claim's stage and go on to *next_stage*; a lost claim raises `LeaseLost`."""
     done = await db.fetchval(
-        sql("claims/advance"), claim.job_id, claim.claim_seq, worker, next_stage, claim.stage, result
+        sql("claims/advance"), claim.job_id, claim.claim_seq, worker, next_stage, claim.stage, result, claim.staged
     )
     if done is None:
         raise LeaseLost(claim.job_id)
@@ -204,6 +204,11 @@ async def release_orphans(db: Db, worker: str, held: Sequence[UUID], *, younger:
 async def reap(db: Db, *, limit: int = 500) -> list[asyncpg.Record]:
     """Return expired claims to the queue, or end their jobs; (job_id, job_type, outcome) of each."""
     return await db.fetch(sql("claims/reap"), limit)
+
+
+async def note_refusal(db: Db, job_type: str, state: str) -> None:
+    """Alert that a trigger of the application refuses how jobs of *job_type* end; once an hour."""
+    await db.execute("select penstock.note_refusal($1, $2)", job_type, state)
 
 
 def _count(tag: str) -> int:

@@ -123,6 +123,21 @@ def handler_abandoned(claim: Claim) -> None:
     log.error("handler_abandoned", job_id=str(claim.job_id), job_type=claim.job_type)
 
 
+def raised_after_end(claim: Claim, error: str) -> None:
+    """A handler raised after `job.transaction()` had ended its stage; the end stands."""
+    log.error("raised_after_end", job_id=str(claim.job_id), job_type=claim.job_type, stage=claim.stage, error=error)
+
+
+def result_dropped(claim: Claim) -> None:
+    """A stage returned a result after its transaction had saved another, or none; give it to `job.save`."""
+    log.error("result_dropped", job_id=str(claim.job_id), job_type=claim.job_type, stage=claim.stage)
+
+
+def end_refused(job_type: str, move: str, error: str) -> None:
+    """The database refused to record how a job ended: a trigger of the application raised (C-62)."""
+    log.error("end_refused", job_type=job_type, move=move, error=error)
+
+
 def internal_error(what: str, error: str) -> None:
     """Something that should not happen, with the name of the exception only."""
     log.error("internal_error", what=what, error=error)
@@ -211,6 +226,11 @@ def function_failed(function: str, code: str) -> None:
 def scheduler_started(name: str, schedules: list[str]) -> None:
     """A scheduler has begun."""
     log.info("scheduler_started", scheduler=name, schedules=schedules)
+
+
+def scheduler_stopping(name: str, running: int, reason: str) -> None:
+    """A scheduler starts nothing more."""
+    log.info("scheduler_stopping", scheduler=name, running=running, reason=reason)
 
 
 def scheduler_stopped(name: str) -> None:

@@ -23,6 +23,9 @@ def upgrade() -> None:
         f"{FOLDER}/03_records.sql",
         f"{FOLDER}/04_enqueue.sql",
         f"{FOLDER}/05_claims.sql",
+        f"{FOLDER}/05_gates.sql",
+        f"{FOLDER}/05_effects.sql",
+        f"{FOLDER}/05_retention.sql",
         f"{FOLDER}/06_grants.sql",
         f"{FOLDER}/07_apply.sql",
     )

@@ -73,11 +73,15 @@ create table penstock.types (
         or key_max_running is not null or key_rate_count is not null) stored
 );
 
--- The tokens left of each rate limit; limit_key '' is the type's own.
+-- The starts of the last period of each rate limit. limit_key '' is the type's own, ':' and a key that of the key.
 create table penstock.rates (
     job_type   varchar(50) not null,
     limit_key  text not null,
-    tokens     double precision not null,
-    updated_at timestamptz not null,
+    starts     timestamptz[] not null,
+    counts     integer[] not null,
+    opens_at   timestamptz,          -- when there is room again; null: there was some after the last claim
+    expires_at timestamptz not null, -- from then on the row says nothing
     primary key (job_type, limit_key)
 );
+create index rates_opening on penstock.rates (job_type, opens_at) where opens_at is not null;
+create index rates_expiring on penstock.rates (job_type, expires_at);

@@ -3,7 +3,7 @@ create table penstock.jobs (
     job_id               uuid primary key,
     created_at           timestamptz not null,
     updated_at           timestamptz not null,
-    run_at               timestamptz not null,
+    run_at               timestamptz not null default penstock.now(),
     claimed_at           timestamptz,
     lease_expires_at     timestamptz,
     finished_at          timestamptz,
@@ -145,14 +145,19 @@ create table penstock.stages (
     primary key (job_id, stage)
 );
 
+-- One row for each stage that a job has touched, whatever its type; the last stage ends with its job.
 create view penstock.job_stages with (security_invoker = true) as
-    select s.job_id, s.stage, s.attempts, s.first_failure_at, s.last_failure_at, s.finished_at, s.result
+    select s.job_id, s.stage, s.attempts, s.first_failure_at, s.last_failure_at,
+           coalesce(s.finished_at, case when j.status = 'completed' and j.stage = s.stage then j.finished_at end) as finished_at,
+           s.result
       from penstock.stages s
+      left join penstock.jobs j on j.job_id = s.job_id
     union all
-    select j.job_id, j.stage, j.attempt_count, j.first_failure_at, j.last_error_at,
+    select j.job_id, j.stage, case when j.staged then 0 else j.attempt_count end,
+           case when not j.staged then j.first_failure_at end, case when not j.staged then j.last_error_at end,
            case when j.status = 'completed' then j.finished_at end, null::jsonb
       from penstock.jobs j
-     where not j.staged;
+     where not j.staged or not exists (select from penstock.stages s where s.job_id = j.job_id and s.stage = j.stage);
 
 -- Keys of pruned jobs: a forgotten key would be a second effect (C-65). kept_until null: for ever.
 create table penstock.kept_keys (
@@ -161,3 +166,5 @@ create table penstock.kept_keys (
     payload         jsonb not null,
     kept_until      timestamptz
 );
+create index kept_keys_job on penstock.kept_keys (job_id);
+create index kept_keys_until on penstock.kept_keys (kept_until) where kept_until is not null;

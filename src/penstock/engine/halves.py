@@ -1,0 +1,35 @@
+"""Writing a set that the database may refuse: in halves, until those are found that it refuses alone."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, TypeVar
+
+from penstock.store import connect
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable, Sequence
+
+    from penstock.contract.claims import Claim
+
+T = TypeVar("T")
+
+
+async def in_halves(
+    items: Sequence[T], write: Callable[[Sequence[T]], Awaitable[list[Claim]]]
+) -> tuple[list[Claim], list[tuple[T, Exception]]]:
+    """Write *items* in one set; returns the claims that were lost, and the items refused with their errors.
+
+    A trigger of the application may raise for one job (C-62). The others of
+    its set must not wait for it.
+    """
+    try:
+        return await write(items), []
+    except connect.AWAY:
+        raise  # nobody was asked, so nobody refused
+    except Exception as error:
+        if len(items) == 1:
+            return [], [(items[0], error)]
+    half = len(items) // 2
+    lost, refused = await in_halves(items[:half], write)
+    more_lost, more_refused = await in_halves(items[half:], write)
+    return lost + more_lost, refused + more_refused
