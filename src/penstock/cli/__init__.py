@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 # Each is `penstock.cli.<module>` with an `app = typer.Typer(...)`; the order is that of the help.
 GROUPS: Final[Mapping[str, str]] = {
     "worker": "worker",
+    "scheduler": "scheduler",
     "jobs": "jobs",
     "dead": "dead",
     "types": "types",

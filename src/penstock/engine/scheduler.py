@@ -35,7 +35,9 @@ if TYPE_CHECKING:
 
     from penstock.engine.functions import Functions
     from penstock.engine.registry import Registry
+    from penstock.engine.worker import Worker
     from penstock.settings import Settings
+    from penstock.store.claims import Db
 
 POOL: Final = 4
 LEASE: Final = timedelta(seconds=60)  # a dead scheduler's tick is run by another one after this
@@ -83,8 +85,10 @@ class Scheduler:
         finally:
             await self.close()
 
-    def stop(self) -> None:
+    def stop(self, reason: str = "asked") -> None:
         """Start nothing more; `run` returns when what runs has ended or the grace is over."""
+        if not self._stopping:
+            events.scheduler_stopping(self.name, len(self._tasks), reason)
         self._stopping = True
         self._wake.set()
 
@@ -224,6 +228,24 @@ async def sync(pool: connect.Pool, functions: Functions) -> None:
     declared = [(s, Cadence(s.every, s.cron, s.timezone).after(now)) for s in functions.schedules()]
     for name in await schedules.sync(pool, functions.source, declared):
         events.schedule_retired(name)
+
+
+async def switch_on(db: Db, schedule: str) -> None:
+    """Let a schedule run again from its next due time on: what it missed while it was off is not made up for."""
+    row = await schedules.get(db, schedule)
+    cadence = Cadence(row["every"], row["cron"], row["timezone"])
+    await schedules.switch(db, schedule, enabled=True, next_due=cadence.after(row["now"]))
+
+
+async def beside(worker: Worker, scheduler: Scheduler) -> None:
+    """Run *scheduler* in a worker's process, as long as the worker runs; one that fails stops the other."""
+    task = asyncio.create_task(scheduler.run(), name="penstock-scheduler")
+    task.add_done_callback(lambda _: worker.stop("scheduler ended"))
+    try:
+        await worker.run()
+    finally:
+        scheduler.stop("worker ended")
+        await task
 
 
 def tick_of(row: Mapping[str, Any]) -> schedules.Tick:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import socket
+from contextlib import asynccontextmanager
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
@@ -16,7 +17,7 @@ from penstock.engine.scheduler import Scheduler
 from penstock.store import connect
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import AsyncIterator, Callable
 
     from penstock.engine.registry import JobType, Registry
     from penstock.settings import Settings
@@ -82,15 +83,21 @@ class Scheduling:
         self, name: str, *, trigger: Trigger = Trigger.ADMIN, dsn: str | None = None, **options: Any
     ) -> Dispatched:
         """Run one function once, now, in this process; nothing pending skips it."""
-        function, target = self.functions.get(name), self._target(dsn)
+        function = self.functions.get(name)
+        async with self.dispatching(dsn=dsn, **options) as dispatcher:
+            await dispatcher.refuse_strangers(admin=trigger is Trigger.ADMIN)
+            return await dispatcher.dispatch(function, trigger)
+
+    @asynccontextmanager
+    async def dispatching(self, *, dsn: str | None = None, **options: Any) -> AsyncIterator[Dispatcher]:
+        """A dispatcher of the declared functions, with connections of its own."""
+        target = self._target(dsn)
         pool = await connect.create_pool(
             target, size=2, name="penstock run", prepared=self.settings.prepared_statements
         )
         try:
             who = f"{socket.gethostname()[:60]}:{os.getpid()}"
-            dispatcher = Dispatcher(target, pool, self.functions, self.settings, name=who, **options)
-            await dispatcher.refuse_strangers(admin=trigger is Trigger.ADMIN)
-            return await dispatcher.dispatch(function, trigger)
+            yield Dispatcher(target, pool, self.functions, self.settings, name=who, **options)
         finally:
             await pool.close()
 

@@ -6,7 +6,7 @@ import json
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from penstock.contract.errors import NotFound
+from penstock.contract.errors import NotFound, SchemaOutdated
 from penstock.store.statements import sql
 
 if TYPE_CHECKING:
@@ -85,7 +85,9 @@ async def pending(db: Db, types: Sequence[str]) -> Pending:
 async def rights(db: Db) -> Rights:
     """Ask the database what this login may do."""
     row = await db.fetchrow(sql("runs/roles"))
-    return Rights(works=False, operates=False) if row is None else Rights(row["works"], row["operates"])
+    if row is None:
+        raise SchemaOutdated("the database has no schema penstock; run `penstock migrate up`")
+    return Rights(row["works"], row["operates"])
 
 
 async def skip(db: Db, function: str, reason: str) -> None:

@@ -1,0 +1,111 @@
+"""`penstock schedules` and `penstock scheduler`."""
+
+import json
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from tests.support.desk import Desk
+from tests.support.desks import Command
+from tests.support.processes import ROOT, environment, run_penstock
+
+APP = "tests.support.scheduled_app:app"
+
+
+@pytest.fixture
+def declared(desk: Desk) -> Desk:
+    """A database with the schedules of the sample application."""
+    done = run_penstock(["schedules", "sync", APP], desk.worker_dsn)
+    assert (done.returncode, done.stdout) == (0, "5 schedules written.\n"), done.stderr
+    return desk
+
+
+@pytest.fixture
+def scheduler(desk: Desk) -> Iterator[subprocess.Popen[str]]:
+    """`penstock scheduler` as a process."""
+    command = [sys.executable, "-m", "penstock", "scheduler", APP, "--log-format", "json"]
+    with subprocess.Popen(
+        command, cwd=ROOT, env=environment(desk.worker_dsn), stderr=subprocess.PIPE, text=True
+    ) as process:
+        yield process
+        if process.poll() is None:
+            process.kill()
+
+
+def schedule(desk: Desk, name: str) -> dict[str, Any]:
+    return desk.row("select * from penstock.schedules where schedule = %s", name)
+
+
+@pytest.mark.contract("Q-44")
+def test_the_list_shows_what_runs_when(declared: Desk, penstock: Command) -> None:
+    listed = penstock("schedules", "list")
+    as_json = json.loads(penstock("schedules", "list", "--json").stdout)
+
+    assert listed.exit_code == 0
+    assert "run rewrite_worker" in listed.stdout
+    assert "30 3 * * * (Europe/Berlin)" in listed.stdout
+    rows = {row["schedule"]: row for row in as_json}
+    assert (rows["rewrite_worker"]["every"], rows["rewrite_worker"]["state"]) == (3600.0, "waiting")
+    assert (rows["daily-report"]["what"], rows["daily-report"]["payload"]) == ("enqueue report", {"kind": "daily"})
+    assert declared.row("select count(*) as n from penstock.schedules")["n"] == 5
+
+
+def test_a_schedule_is_switched_off_and_on_and_the_pause_is_not_made_up_for(declared: Desk, penstock: Command) -> None:
+    assert penstock("schedules", "disable", "rewrite_worker").exit_code == 0
+    assert not schedule(declared, "rewrite_worker")["enabled"]
+    before = schedule(declared, "rewrite_worker")["next_due_at"]
+    declared.pass_time(hours=5)
+
+    done = penstock("schedules", "enable", "rewrite_worker")
+
+    assert (done.exit_code, done.stdout) == (0, "rewrite_worker runs again.\n")
+    row = schedule(declared, "rewrite_worker")
+    assert row["enabled"]
+    assert (row["next_due_at"] - before).total_seconds() == 5 * 3600
+
+
+@pytest.mark.parametrize("command", ["enable", "disable", "run"])
+def test_an_unknown_schedule_ends_with_3(declared: Desk, penstock: Command, command: str) -> None:
+    done = penstock("schedules", command, "nope")
+
+    assert done.exit_code == 3
+    assert "No schedule nope" in done.stderr
+    assert declared.dsn
+
+
+@pytest.mark.contract("Q-47", "Q-48")
+@pytest.mark.parametrize("role", ["penstock_frontend", "penstock_orchestrator", "penstock_worker"])
+def test_only_operators_ask_for_a_run(declared: Desk, penstock: Command, role: str) -> None:
+    done = penstock("schedules", "run", "pulse", role=role)
+
+    assert done.exit_code == 6
+    assert schedule(declared, "pulse")["requested_at"] is None
+
+
+@pytest.mark.contract("Q-47", "C-57")
+def test_the_scheduler_runs_what_is_due_and_what_is_asked_for_until_it_is_told_to_stop(
+    desk: Desk, penstock: Command, scheduler: subprocess.Popen[str]
+) -> None:
+    desk.until(lambda: desk.row("select count(*) as n from penstock.runs where function = 'pulse'")["n"])
+    asked = penstock("schedules", "run", "daily-report", "--who", "alice")
+    desk.until(lambda: desk.row("select count(*) as n from penstock.jobs where job_type = 'report'")["n"])
+
+    scheduler.send_signal(signal.SIGTERM)
+    assert scheduler.wait(30) == 0
+
+    assert asked.exit_code == 0
+    events = [json.loads(line)["event"] for line in scheduler.stderr or ()]
+    assert events[-1] == "scheduler_stopped"
+    assert "scheduler_stopping" in events
+    assert desk.row("select count(*) as n from penstock.runs where finished_at is null")["n"] == 0
+
+
+def test_a_scheduler_without_an_application_says_which_one_it_needs(desk: Desk) -> None:
+    done = run_penstock(["scheduler"], desk.worker_dsn)
+
+    assert done.returncode == 2
+    assert "Which application?" in done.stderr
