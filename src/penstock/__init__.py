@@ -3,9 +3,19 @@
 from __future__ import annotations
 
 from penstock.contract.backoff import FullJitter, Schedule
-from penstock.contract.errors import Cancel, Failed, PenstockError, Snooze
+from penstock.contract.errors import (
+    Cancel,
+    EffectBusy,
+    EffectUncertain,
+    Failed,
+    LeaseLost,
+    NotPerformed,
+    PenstockError,
+    Snooze,
+)
 from penstock.contract.failures import FailureClass
 from penstock.contract.policies import Audit, Breaker, Dispatch, Limits, Policy, Rate
+from penstock.contract.refresh import retry_once_refreshed
 from penstock.contract.statuses import Status
 from penstock.engine.app import Penstock
 from penstock.engine.effects import Absent, Found
@@ -19,13 +29,17 @@ __all__ = [
     "Breaker",
     "Cancel",
     "Dispatch",
+    "EffectBusy",
+    "EffectUncertain",
     "Failed",
     "FailureClass",
     "Found",
     "FullJitter",
     "Job",
     "JobType",
+    "LeaseLost",
     "Limits",
+    "NotPerformed",
     "Penstock",
     "PenstockError",
     "Policy",
@@ -34,4 +48,5 @@ __all__ = [
     "Snooze",
     "Status",
     "__version__",
+    "retry_once_refreshed",
 ]

@@ -46,6 +46,12 @@ class Lender:
         except connect.AWAY:
             pool.terminate()
 
+    def cut(self) -> None:
+        """Drop every connection at once, as a crash would."""
+        pool, self._pool = self._pool, None
+        if pool is not None:
+            pool.terminate()
+
     async def _opened(self) -> Pool:
         async with self._opening:
             if self._pool is None:

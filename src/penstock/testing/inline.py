@@ -24,6 +24,7 @@ class InlineWorker(Worker):
         """Go without a word, as after kill -9: nothing is recorded or given back, leases run out by themselves."""
         self._stopping = self.fetcher.stopping = True
         self._pool.terminate()
+        self.place.lender.cut()
         tasks = [r.task for r in self.place.held.values() if r.task is not None]
         for running in list(self.place.held.values()):
             running.task = None
