@@ -132,7 +132,16 @@ def run_tests(copy: Path, tests: tuple[str, ...] | list[str], *, stop_early: boo
     """Run pytest on the copy, with a server of its own."""
     environment = {key: value for key, value in os.environ.items() if not key.startswith("PENSTOCK_")}
     environment |= {"PYTHONPATH": str(copy / "src"), "PYTHONDONTWRITEBYTECODE": "1"}
-    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "--tb=short", *(["-x"] * stop_early)]
+    command = [
+        sys.executable,
+        "-m",
+        "pytest",
+        "-q",
+        "-p",
+        "no:cacheprovider",
+        "--tb=short",
+        *(["-x"] if stop_early else ["-n", "2"]),
+    ]
     return subprocess.run(
         [*command, *tests],
         cwd=copy,
