@@ -109,3 +109,14 @@ def test_a_scheduler_without_an_application_says_which_one_it_needs(desk: Desk) 
 
     assert done.returncode == 2
     assert "Which application?" in done.stderr
+
+
+def test_a_worker_can_be_a_scheduler_too(desk: Desk) -> None:
+    worker = desk.worker("--scheduler", app=APP).ready()
+    desk.until(lambda: desk.row("select count(*) as n from penstock.runs where function = 'pulse'")["n"])
+
+    assert worker.stop() == 0
+    assert [event["event"] for event in worker.events if event["event"].endswith("_stopped")] == [
+        "worker_stopped",
+        "scheduler_stopped",
+    ]

@@ -41,6 +41,9 @@ def worker(
     log_level: Annotated[str | None, typer.Option(help="debug, info, warning or error.")] = None,
     log_format: Annotated[str | None, typer.Option(help="json, text, or auto.")] = None,
     insecure: Annotated[bool, typer.Option("--insecure", help="Accept a superuser or BYPASSRLS login.")] = False,
+    scheduler: Annotated[
+        bool, typer.Option("--scheduler", help="Also run what is due, as `penstock scheduler`.")
+    ] = False,
 ) -> None:
     """Serve job types until told to stop.
 
@@ -55,11 +58,11 @@ def worker(
         "worker_name": name, "insecure": insecure or None,
     }  # fmt: skip
     with told():
-        code = _follow() if "PENSTOCK_CHANNEL" in os.environ else _begin(application, types, given)
+        code = _follow() if "PENSTOCK_CHANNEL" in os.environ else _begin(application, types, given, scheduler=scheduler)
     leave(code)
 
 
-def _begin(application: str | None, types: str | None, given: dict[str, Any]) -> int:
+def _begin(application: str | None, types: str | None, given: dict[str, Any], *, scheduler: bool) -> int:
     """Find the application and its database; work here, or supervise others that do."""
     from penstock.engine.process import Orders, settings_of
 
@@ -70,13 +73,14 @@ def _begin(application: str | None, types: str | None, given: dict[str, Any]) ->
     chosen = None if types is None else [name for part in types.split(",") if (name := part.strip())]
     for name in chosen or ():
         found.types.get(name)
-    _log(found, settings)
+    _log(settings)
     orders = Orders(
         application=target,
         dsn=applications.login(found, WORKER),
         types=chosen,
         name=settings.worker_name,
         insecure=settings.insecure,
+        scheduler=scheduler,
         settings=overrides,
     )
     if settings.processes > 1:
@@ -106,7 +110,7 @@ def _follow() -> int:
     found = find_app(orders.application)
     if found.named_dsn is None:
         found.use_dsn(orders.dsn)
-    _log(found, settings_of(found, orders.settings))
+    _log(settings_of(found, orders.settings))
     return work(found, orders, channel)
 
 
@@ -115,7 +119,7 @@ def _line(channel: socket.socket) -> bytes:
         return lines.readline()
 
 
-def _log(found: Penstock, settings: Settings) -> None:
+def _log(settings: Settings) -> None:
     from penstock.telemetry import logs
 
-    logs.configure(settings.log_level, settings.log_format, ids={name for t in found.types for name in t.log_ids})
+    logs.configure(settings.log_level, settings.log_format)

@@ -21,6 +21,7 @@ from uuid import UUID
 
 from penstock.contract import crash
 from penstock.engine.memory import rss_bytes
+from penstock.engine.scheduler import beside
 from penstock.settings import Settings, load_settings
 from penstock.store import connect, schema
 from penstock.telemetry import events
@@ -50,6 +51,7 @@ class Orders:
     name: str | None = None
     instance: str | None = None
     insecure: bool = False
+    scheduler: bool = False  # also run what is due
     settings: dict[str, Any] = field(default_factory=dict)
 
     def to_dict(self) -> dict[str, Any]:
@@ -78,7 +80,10 @@ async def _work(app: Penstock, orders: Orders, channel: socket.socket | None) ->
         worker.instance = UUID(orders.instance)
     obey_signals(worker.stop)
     attending = None if channel is None else asyncio.create_task(_attend(channel, worker))
-    await worker.run()
+    if orders.scheduler:
+        await beside(worker, app.scheduler(dsn=orders.dsn, insecure=orders.insecure))
+    else:
+        await worker.run()
     if attending is not None:
         attending.cancel()
     await app.close()

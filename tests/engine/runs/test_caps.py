@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Sequence
 from dataclasses import replace
 from datetime import timedelta
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -250,3 +251,12 @@ async def test_a_run_takes_due_queued_jobs_only_in_the_order_of_their_creation(p
     await press.pass_time(minutes=5)
     await press.ran(concurrency=1)
     assert press.provider.numbers() == [0, 1, 3, 5, 7, 6]
+
+
+@pytest.mark.contract("Q-04")
+def test_waiting_for_the_next_run_is_documented_by_name() -> None:
+    text = (Path(__file__).parents[3] / "docs/explanation/runs-and-backpressure.md").read_text()
+
+    assert "## Waiting for the next run" in text
+    assert "waits until the next scheduled run" in text
+    assert "left_waiting_count" in text

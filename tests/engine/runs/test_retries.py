@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from penstock import Failed, FailureClass, Job
+from penstock import Failed, FailureClass, Job, Schedule
 from penstock.contract.contract_types import complaint_rewrite
 from penstock.contract.profiles import BASE, PROFILES
 from tests.engine.runs.conftest import Build, Press
@@ -87,7 +87,9 @@ async def test_with_a_larger_budget_the_second_delay_comes_and_then_repeats(buil
 @pytest.mark.contract("A-64")
 @pytest.mark.parametrize("profile", PROFILES.values(), ids=PROFILES)
 def test_the_delays_of_every_profile_grow(profile: Any) -> None:
-    delays = complaint_rewrite(profile).backoff.delays
+    backoff = complaint_rewrite(profile).backoff
+    assert isinstance(backoff, Schedule)
+    delays = backoff.delays
     assert len(delays) > 1
     assert all(later > earlier for earlier, later in pairwise(delays))
 

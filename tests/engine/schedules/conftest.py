@@ -53,7 +53,9 @@ class Station:
 
     async def schedule(self, name: str) -> asyncpg.Record:
         """The row of a schedule."""
-        row = await self.owner.fetchrow("select * from penstock.schedules where schedule = $1", name)
+        row: asyncpg.Record | None = await self.owner.fetchrow(
+            "select * from penstock.schedules where schedule = $1", name
+        )
         assert row is not None
         return row
 

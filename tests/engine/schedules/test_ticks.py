@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
-import subprocess
 import sys
 import textwrap
 from datetime import UTC, datetime, timedelta
@@ -141,7 +140,7 @@ async def test_a_scheduler_that_lost_its_claim_begins_nothing(station: Station) 
     assert ran == ["sweep"]
 
     function = app.functions.get("sweep")
-    dispatched = await slow.dispatcher.dispatch(function, Trigger.SCHEDULE, tick_of(claimed))
+    dispatched = await slow.dispatcher.dispatch(function, Trigger.SCHEDULE, tick_of(dict(claimed)))
     assert dispatched.run is None
     assert ran == ["sweep"]
     assert len(await station.runs()) == 1
@@ -267,12 +266,17 @@ class Doomed:
         self.program = program
 
     async def run(self, crash_at: CrashPoint | None = None) -> int:
-        environment = {**os.environ, "PENSTOCK_CRASH_AT": crash_at or ""}
-        done = await asyncio.to_thread(
-            subprocess.run, [sys.executable, self.program, self.station.dsn], env=environment, capture_output=True
+        process = await asyncio.create_subprocess_exec(
+            sys.executable,
+            str(self.program),
+            self.station.dsn,
+            env={**os.environ, "PENSTOCK_CRASH_AT": crash_at or ""},
+            stderr=asyncio.subprocess.PIPE,
+            stdout=asyncio.subprocess.PIPE,
         )
-        assert done.returncode in (0, -signal.SIGKILL), done.stderr.decode()
-        return done.returncode
+        _, told = await process.communicate()
+        assert process.returncode in (0, -signal.SIGKILL), told.decode()
+        return process.returncode
 
     async def sweeps(self) -> int:
         count: int = await self.station.owner.fetchval("select count(*) from public.sweeps")
