@@ -1,9 +1,11 @@
 """Fixtures of tests that run commands and worker processes; a conftest takes them with `from … import`."""
 
+import logging
 import socket
 from collections.abc import Callable, Iterator
 
 import pytest
+import structlog
 from typer.testing import CliRunner, Result
 
 from penstock.cli import cli
@@ -21,13 +23,15 @@ def desk(dsn: str, role_dsn: Callable[[str], str]) -> Iterator[Desk]:
 
 
 @pytest.fixture
-def penstock(role_dsn: Callable[[str], str]) -> Command:
+def penstock(role_dsn: Callable[[str], str]) -> Iterator[Command]:
     """A function that runs a command in this process, logged in as a role."""
 
     def invoke(*arguments: str, role: str = "penstock_operator", stdin: str | None = None) -> Result:
         return CliRunner().invoke(cli, arguments, input=stdin, env={"PENSTOCK_DSN": role_dsn(role)})
 
-    return invoke
+    yield invoke
+    structlog.reset_defaults()
+    logging.getLogger("penstock").setLevel(logging.NOTSET)
 
 
 @pytest.fixture

@@ -11,6 +11,8 @@ from typing import Any
 import pytest
 import structlog
 
+from penstock.contract.policies import Policy
+from penstock.engine.registry import JobType, Registry
 from penstock.telemetry import events, logs
 from tests.support.desk import Desk
 from tests.support.processes import WorkerProcess
@@ -93,7 +95,7 @@ def lines(stream: io.StringIO) -> list[dict[str, Any]]:
 @pytest.mark.contract("R-21")
 def test_a_key_that_is_not_on_the_list_is_dropped_and_counted(stream: io.StringIO) -> None:
     logs.configure("info", "json", stream=stream)
-    structlog.get_logger("penstock").info("careless", payload=CANARY, job_id="1", message=CANARY)
+    logs.log.info("careless", payload=CANARY, job_id="1", message=CANARY)
     (line,) = lines(stream)
     assert CANARY not in stream.getvalue()
     assert line["dropped"] == 2
@@ -101,11 +103,11 @@ def test_a_key_that_is_not_on_the_list_is_dropped_and_counted(stream: io.StringI
 
 
 def test_declared_ids_are_shown_as_ids_or_hashed(stream: io.StringIO) -> None:
-    logs.configure("info", "json", ids=["picture_id"], stream=stream)
-    log = structlog.get_logger("penstock")
-    log.info("one", picture_id="pic-12")
-    log.info("two", picture_id=CANARY)
-    log.info("three", picture_id=None)
+    logs.configure("info", "json", stream=stream)
+    Registry().add(JobType(Policy("picture"), log_ids=["picture_id"]))
+    logs.log.info("one", picture_id="pic-12")
+    logs.log.info("two", picture_id=CANARY)
+    logs.log.info("three", picture_id=None)
     assert [line["picture_id"] for line in lines(stream)][::2] == ["pic-12", None]
     assert CANARY not in stream.getvalue()
 
@@ -131,6 +133,28 @@ def test_a_reader_that_is_gone_does_not_stop_a_worker(stream: io.StringIO) -> No
     logs.configure("info", "json", stream=stream)
     stream.close()
     events.worker_stopped("w")
+
+
+def test_an_application_without_structlog_hears_warnings_through_the_standard_library(
+    caplog: pytest.LogCaptureFixture, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert not structlog.is_configured()
+    with caplog.at_level(logging.INFO, logger="penstock"):
+        events.worker_stopped("w-1")
+        logs.log.warning("careless", payload=CANARY)
+    assert [record.getMessage() for record in caplog.records] == ["worker_stopped worker_id=w-1", "careless dropped=1"]
+    assert capsys.readouterr().out == ""
+
+
+def test_an_application_with_its_own_structlog_gets_the_lines_and_no_unknown_key() -> None:
+    with structlog.testing.capture_logs() as heard:
+        events.worker_stopped("w-1")
+        logs.log.warning("careless", payload=CANARY)
+    structlog.reset_defaults()
+    assert heard == [
+        {"event": "worker_stopped", "worker_id": "w-1", "log_level": "info"},
+        {"event": "careless", "dropped": 1, "log_level": "warning"},
+    ]
 
 
 def test_every_key_of_every_event_is_on_the_list() -> None:

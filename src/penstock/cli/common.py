@@ -62,8 +62,10 @@ async def database(role: str = OPERATOR, settings: Settings | None = None) -> As
     """A small pool on the database of *settings*, as *role* where the embedded server lets it choose."""
     from penstock.settings import load_settings
     from penstock.store import connect, schema
+    from penstock.telemetry import logs
 
     settings = settings or load_settings()
+    logs.configure("error", settings.log_format)  # the command itself says what it did
     dsn = await find_dsn(settings, role)
     pool = await connect.create_pool(dsn, size=2, name="penstock cli", prepared=settings.prepared_statements)
     try:

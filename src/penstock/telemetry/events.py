@@ -10,7 +10,7 @@ from __future__ import annotations
 import logging
 from typing import TYPE_CHECKING
 
-import structlog
+from penstock.telemetry.logs import log
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -19,7 +19,6 @@ if TYPE_CHECKING:
 
     from penstock.contract.claims import Claim
 
-log = structlog.get_logger("penstock")
 _gate = logging.getLogger("penstock")
 
 

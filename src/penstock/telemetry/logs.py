@@ -3,6 +3,10 @@
 Only keys of the allow-list get out, so an event that somebody writes
 carelessly cannot carry a user's text. Ids that a job type declares as its own
 (`log_ids`) get out too, in a form that shows an id and hides anything else.
+
+The commands call `configure`. An application that runs a worker inside itself
+has its own say: its structlog gets the lines, or else the standard library's
+logger `penstock`.
 """
 
 from __future__ import annotations
@@ -41,7 +45,44 @@ _LONGEST: Final = 500
 _ids: set[str] = set()  # names that job types declare as opaque ids of their own
 
 
-def configure(level: str, style: str = "auto", *, ids: Iterable[str] = (), stream: TextIO | None = None) -> None:
+class Log:
+    """Where events go; every line passes the allow-list, whoever prints it."""
+
+    def debug(self, event: str, **fields: Any) -> None:
+        """Details."""
+        _write("debug", event, fields)
+
+    def info(self, event: str, **fields: Any) -> None:
+        """The ordinary life of jobs and workers."""
+        _write("info", event, fields)
+
+    def warning(self, event: str, **fields: Any) -> None:
+        """Something went wrong and is taken care of."""
+        _write("warning", event, fields)
+
+    def error(self, event: str, **fields: Any) -> None:
+        """Somebody should look."""
+        _write("error", event, fields)
+
+
+log: Final = Log()
+
+
+def allow_ids(names: Iterable[str]) -> None:
+    """Let members of payloads that a type declares as opaque ids into the lines about its jobs."""
+    _ids.update(names)
+
+
+def _write(level: str, event: str, fields: dict[str, Any]) -> None:
+    if structlog.is_configured():
+        getattr(structlog.get_logger("penstock"), level)(event, **only_allowed(fields))
+        return
+    logger, number = logging.getLogger("penstock"), logging.getLevelNamesMapping()[level.upper()]
+    if logger.isEnabledFor(number):
+        logger.log(number, "%s %s", event, _words(only_allowed(fields)))
+
+
+def configure(level: str, style: str = "auto", *, stream: TextIO | None = None) -> None:
     """Send the events of this process to *stream* (stderr); below *level* they cost one comparison.
 
     *style* is `json`, `text`, or `auto`: text when the stream is a terminal.
@@ -49,11 +90,9 @@ def configure(level: str, style: str = "auto", *, ids: Iterable[str] = (), strea
     target = stream or sys.stderr
     threshold = logging.getLevelNamesMapping()[level.upper()]
     logging.getLogger("penstock").setLevel(threshold)
-    _ids.clear()
-    _ids.update(ids)
     as_text = style == "text" or (style == "auto" and target.isatty())
     structlog.configure(
-        processors=[_stamp, only_allowed, _as_text if as_text else _as_json],
+        processors=[_stamp, _as_text if as_text else _as_json],
         wrapper_class=structlog.make_filtering_bound_logger(threshold),
         logger_factory=lambda *_: _Lines(target),
         cache_logger_on_first_use=False,
@@ -61,7 +100,7 @@ def configure(level: str, style: str = "auto", *, ids: Iterable[str] = (), strea
     _quiet_asyncio()
 
 
-def only_allowed(_logger: Any, _method: str, line: Line) -> Line:
+def only_allowed(line: dict[str, Any]) -> dict[str, Any]:
     """Drop what is not on the list; what a type calls its ids is shown as an id or hashed."""
     kept: dict[str, Any] = {}
     dropped = 0
@@ -101,8 +140,12 @@ def _as_json(_logger: Any, _method: str, line: Line) -> str:
 
 
 def _as_text(_logger: Any, _method: str, line: Line) -> str:
-    rest = " ".join(f"{key}={_word(value)}" for key, value in line.items() if key not in _FIRST and value is not None)
+    rest = _words({key: value for key, value in line.items() if key not in _FIRST})
     return f"{line['timestamp'][11:23]} {line['level']:<7} {line['event']:<20} {rest}".rstrip()
+
+
+def _words(fields: dict[str, Any]) -> str:
+    return " ".join(f"{key}={_word(value)}" for key, value in fields.items() if value is not None)
 
 
 def _word(value: object) -> str:
@@ -132,9 +175,7 @@ class _ErrorNames(logging.Handler):
     def emit(self, record: logging.LogRecord) -> None:
         """Log the name of the exception."""
         kind = record.exc_info[0] if record.exc_info else None
-        structlog.get_logger("penstock").error(
-            "internal_error", what="asyncio", error=kind.__name__ if kind else record.funcName
-        )
+        log.error("internal_error", what="asyncio", error=kind.__name__ if kind else record.funcName)
 
 
 def _quiet_asyncio() -> None:
