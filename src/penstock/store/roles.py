@@ -2,49 +2,96 @@
 
 from __future__ import annotations
 
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 import asyncpg
 
+from penstock.contract.errors import DatabaseUnavailable, PenstockError, SchemaOutdated
 from penstock.store.connect import unavailable
+from penstock.store.passwords import verifier
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import AsyncIterator, Mapping
 
 ORCHESTRATOR: Final = "penstock_orchestrator"  # enqueues
 WORKER: Final = "penstock_worker"  # claims and records
 FRONTEND: Final = "penstock_frontend"  # reads the public status of its own home
 OPERATOR: Final = "penstock_operator"  # cancels and replays
 ROLES: Final = (ORCHESTRATOR, WORKER, FRONTEND, OPERATOR)
+OPTIONS: Final = "login nosuperuser nobypassrls nocreaterole nocreatedb inherit"
+# One right that each role has in a database where `apply_grants` has run, and would lack in any other.
+TOUCHSTONE: Final = {
+    ORCHESTRATOR: "has_column_privilege($1, 'penstock.jobs', 'status', 'select')",
+    WORKER: "has_any_column_privilege($1, 'penstock.jobs', 'update')",
+    FRONTEND: "has_schema_privilege($1, 'penstock', 'usage')",
+    OPERATOR: "has_any_column_privilege($1, 'penstock.dead_letters', 'update')",
+}
 
 
-async def create_roles(admin_dsn: str, passwords: Mapping[str, str] | None = None) -> list[str]:
+@dataclass(frozen=True, slots=True)
+class Role:
+    """One of the four roles, as the cluster and this database know it."""
+
+    name: str
+    exists: bool
+    login: bool
+    unsafe: bool  # superuser or BYPASSRLS: no rule of the database would bind it
+    granted: bool  # has its rights in this database
+
+
+async def create_roles(
+    admin_dsn: str, passwords: Mapping[str, str] | None = None, *, reset_passwords: bool = False
+) -> list[str]:
     """Create the roles that are missing and return their names.
 
     Logins without superuser, BYPASSRLS or CREATEROLE; a role that exists is
-    left as it is, its password too. *admin_dsn* needs CREATEROLE.
+    left as it is, its password too unless *reset_passwords*. *admin_dsn* needs
+    CREATEROLE. The server is sent a SCRAM verifier, never a password.
     """
-    try:
-        connection = await asyncpg.connect(admin_dsn, timeout=10)
-    except Exception as error:
-        raise unavailable(error, admin_dsn) from None
-    try:
-        return [role for role in ROLES if await _create(connection, role, (passwords or {}).get(role))]
-    finally:
-        await connection.close()
+    given = passwords or {}
+    async with _session(admin_dsn) as connection:
+        made = [role for role in ROLES if await _create(connection, role, given.get(role))]
+        if reset_passwords:
+            for role in set(given) - set(made):
+                await _set_password(connection, role, given[role])
+        return made
 
 
 async def apply_grants(owner_dsn: str) -> list[str]:
-    """Give the roles that exist their rights in this database; asks for the schema's owner."""
-    try:
-        connection = await asyncpg.connect(owner_dsn, timeout=10)
-    except Exception as error:
-        raise unavailable(error, owner_dsn) from None
-    try:
+    """Give the roles that exist their rights in this database, and take away what they should not have.
+
+    Asks for the schema's owner.
+    """
+    async with _session(owner_dsn) as connection:
         granted: list[str] = await connection.fetchval("select penstock.apply_grants()")
         return granted
-    finally:
-        await connection.close()
+
+
+async def listed(dsn: str) -> list[Role]:
+    """The four roles, whether they exist or not."""
+    async with _session(dsn) as connection:
+        return await look(connection)
+
+
+async def look(connection: asyncpg.Connection[Any]) -> list[Role]:
+    """The same over an open connection."""
+    rows = await connection.fetch(
+        "select rolname::text as name, rolcanlogin, rolsuper or rolbypassrls as unsafe from pg_roles "
+        "where rolname = any($1::text[])",
+        list(ROLES),
+    )
+    known = {row["name"]: row for row in rows}
+    schema = await connection.fetchval("select to_regclass('penstock.jobs') is not null")
+    found = []
+    for name in ROLES:
+        row = known.get(name)
+        granted = row is not None and schema and await connection.fetchval(f"select {TOUCHSTONE[name]}", name)
+        found.append(
+            Role(name, row is not None, bool(row and row["rolcanlogin"]), bool(row and row["unsafe"]), bool(granted))
+        )
+    return found
 
 
 async def missing_roles(connection: asyncpg.Connection[Any]) -> list[str]:
@@ -53,14 +100,40 @@ async def missing_roles(connection: asyncpg.Connection[Any]) -> list[str]:
     return sorted(set(ROLES) - {row["rolname"] for row in rows})
 
 
+@asynccontextmanager
+async def _session(dsn: str) -> AsyncIterator[asyncpg.Connection[Any]]:
+    try:
+        connection = await asyncpg.connect(dsn, timeout=10, server_settings={"application_name": "penstock roles"})
+    except Exception as error:
+        raise unavailable(error, dsn) from None
+    try:
+        yield connection
+    except asyncpg.InsufficientPrivilegeError as error:
+        raise PenstockError(
+            f"{error}; roles are made by a login with CREATEROLE, grants by the schema's owner"
+        ) from None
+    except (asyncpg.UndefinedFunctionError, asyncpg.InvalidSchemaNameError):
+        raise SchemaOutdated("this database has no Penstock schema; run `penstock migrate up` as its owner") from None
+    except asyncpg.PostgresConnectionError as error:
+        raise DatabaseUnavailable(f"the server went away ({type(error).__name__}); run the command again") from None
+    finally:
+        await connection.close()
+
+
 async def _create(connection: asyncpg.Connection[Any], role: str, password: str | None) -> bool:
-    async with connection.transaction():
-        await connection.execute("select pg_advisory_xact_lock(hashtext('penstock.roles'))")
-        if await connection.fetchval("select true from pg_roles where rolname = $1", role):
-            return False
-        options = "login nosuperuser nobypassrls nocreaterole nocreatedb inherit"
-        await connection.execute(f'create role "{role}" {options}')
-        if password is not None:
-            quoted = await connection.fetchval("select quote_literal($1::text)", password)
-            await connection.execute(f'alter role "{role}" password {quoted}')
-        return True
+    """Make one role; False when it is there, also when somebody else makes it at this moment."""
+    try:
+        async with connection.transaction():
+            if await connection.fetchval("select true from pg_roles where rolname = $1", role):
+                return False
+            await connection.execute(f'create role "{role}" {OPTIONS}')
+            if password is not None:
+                await _set_password(connection, role, password)
+            return True
+    except (asyncpg.DuplicateObjectError, asyncpg.UniqueViolationError):
+        return False
+
+
+async def _set_password(connection: asyncpg.Connection[Any], role: str, password: str) -> None:
+    # A verifier holds letters, digits and +/=:$- only, so it needs no quoting.
+    await connection.execute(f"alter role \"{role}\" password '{verifier(password)}'")
