@@ -9,6 +9,7 @@ import json
 from typing import TYPE_CHECKING, Any, Final, get_type_hints
 
 from penstock.contract.errors import ArgumentsInvalid, SettingsInvalid, UnknownType
+from penstock.telemetry.logs import allow_ids
 from penstock.engine.arguments import typed_decoder
 
 if TYPE_CHECKING:
@@ -104,6 +105,7 @@ class Registry:
         if job_type.name in self._types:
             raise SettingsInvalid(f"job type {job_type.name!r} is declared twice; a type has one declaration")
         self._types[job_type.name] = job_type
+        allow_ids(job_type.log_ids)
         return job_type
 
     def get(self, name: str) -> JobType:
