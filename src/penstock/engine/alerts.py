@@ -10,11 +10,13 @@ from __future__ import annotations
 
 import asyncio
 import inspect
+import time
 from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, Any, Final
 
 from penstock.contract.texts import clean_text
 from penstock.store import alerts as store
+from penstock.store import connect
 from penstock.store.alerts import Alert, Severity, find
 from penstock.telemetry import events
 from penstock.telemetry.redaction import opaque_id
@@ -24,10 +26,11 @@ if TYPE_CHECKING:
 
     from penstock.store.claims import Db
 
-__all__ = ["Alert", "Severity", "Sink", "acknowledge", "announce", "find", "raise_alert"]
+__all__ = ["Alert", "Announcer", "Severity", "Sink", "acknowledge", "announce", "find", "raise_alert"]
 
 Sink = Callable[[Alert], Awaitable[None] | None]
 SINK_SECONDS: Final = 10.0
+LOOK_EVERY: Final = 30.0  # seconds between looks without a poke: for alerts raised while nobody listened
 NAME_LIMIT: Final = 200
 
 
@@ -72,3 +75,39 @@ async def _tell(sink: Sink, alert: Alert) -> bool:
         events.alert_sink_failed(alert.alert_id, getattr(sink, "__qualname__", "sink"), type(error).__name__)
         return False
     return True
+
+
+class Announcer:
+    """Announces in the background of a worker: at once when poked, now and then when not."""
+
+    def __init__(self, db: Db, sinks: Sequence[Sink]) -> None:
+        self._db = db
+        self._sinks = sinks
+        self._task: asyncio.Task[None] | None = None
+        self._again = False
+        self._looked = float("-inf")
+
+    def poke(self) -> None:
+        """There is an alert; a poke during a look makes it look again."""
+        self._again = True
+        if self._task is None or self._task.done():
+            self._task = asyncio.get_running_loop().create_task(self._look(), name="penstock-announcer")
+
+    def look_now_and_then(self) -> None:
+        """Look if the last look is a while ago."""
+        if time.monotonic() - self._looked >= LOOK_EVERY:
+            self.poke()
+
+    async def close(self) -> None:
+        """Let a look come to its end."""
+        if self._task is not None:
+            await self._task
+
+    async def _look(self) -> None:
+        while self._again:
+            self._again = False
+            self._looked = time.monotonic()
+            try:
+                await announce(self._db, self._sinks)
+            except connect.AWAY as error:
+                events.database_away("alerts", type(error).__name__, LOOK_EVERY)

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from typing import Self
 
+    from penstock.engine.alerts import Sink
     from penstock.store.connect import Pool
 
 
@@ -35,6 +36,7 @@ class Penstock(Enqueueing, Scheduling):
         self.settings = settings
         self.types = Registry()
         self.functions = Functions(self.types, lambda: self.settings)
+        self.alert_sinks: list[Sink] = []
         self._dsn = dsn or settings.dsn
         super().__init__()
 
@@ -116,4 +118,13 @@ class Penstock(Enqueueing, Scheduling):
         target = dsn or self._dsn
         if target is None:
             raise PenstockError("open the application before making a worker on the embedded server")
-        return Worker(target, chosen, self.settings, **options)
+        return Worker(target, chosen, self.settings, sinks=self.alert_sinks, **options)
+
+    def on_alert(self, sink: Sink) -> Sink:
+        """Register *sink* for alerts: the workers of this application call it, once for each alert of the database.
+
+        A plain function or a coroutine function of the alert; also usable as a
+        decorator. One that raises is offered the alert again, a few times.
+        """
+        self.alert_sinks.append(sink)
+        return sink

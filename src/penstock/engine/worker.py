@@ -16,6 +16,7 @@ from uuid import UUID
 from penstock.contract.claims import Trigger
 from penstock.contract.errors import SettingsInvalid
 from penstock.contract.policies import CONTROL_CHANNEL, Dispatch
+from penstock.engine.alerts import Announcer
 from penstock.engine.crew import Crew
 from penstock.engine.fetcher import Group, group_types
 from penstock.engine.listener import Listener
@@ -28,6 +29,7 @@ from penstock.telemetry import events, metrics
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from penstock.engine.alerts import Sink
     from penstock.engine.registry import JobType
     from penstock.engine.runs import Run
     from penstock.settings import Settings
@@ -49,6 +51,7 @@ class Worker(Crew):
         concurrency: int | None = None,
         insecure: bool = False,
         pool_size: int | None = None,
+        sinks: Sequence[Sink] = (),
     ) -> None:
         served = [t for t in types if t.policy.dispatch is Dispatch.NOTIFY]
         if not served:
@@ -58,6 +61,7 @@ class Worker(Crew):
         super().__init__(
             dsn, served, settings, name=name, concurrency=concurrency, insecure=insecure, pool_size=pool_size
         )
+        self._sinks = sinks
         self._wake = asyncio.Event()
         self._trigger = Trigger.POLL
         self._poked = False
@@ -108,6 +112,7 @@ class Worker(Crew):
 
     async def _start(self) -> None:
         await self._open()
+        self.announcer = Announcer(self.place.pool, self._sinks)
         self.listener = Listener(
             self._settings.listen_dsn or self._dsn,
             [CONTROL_CHANNEL, *(t.policy.channel for t in self._types.values())],
@@ -167,6 +172,7 @@ class Worker(Crew):
         for group in self.groups:
             await self.fetcher.promote(group.types)
         await self.fetcher.look_at_gates()
+        self.announcer.look_now_and_then()
 
     async def _release_orphans(self) -> None:
         held = list(self.place.held)
@@ -226,6 +232,8 @@ class Worker(Crew):
         if "gates" in message:
             self._gates_moved = True
             self._wake_now(Trigger.NOTIFY)
+        if "alerts" in message:
+            self.announcer.poke()
 
     def _on_freed(self) -> None:
         """A job of a type with limits has ended: the next one may start. One went back: the worker may sleep too long."""
@@ -250,6 +258,7 @@ class Worker(Crew):
         await self._finish_work(self._settings.grace_seconds)
         if hasattr(self, "listener"):
             await self.listener.stop()
+            await self.announcer.close()
         await self._leave()
         events.worker_stopped(self.worker_id)
         self._stopped.set()

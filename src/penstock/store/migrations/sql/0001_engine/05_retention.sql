@@ -133,20 +133,11 @@ begin
          where k.idempotency_key = any(array(
                select o.idempotency_key from penstock.kept_keys o where o.kept_until < penstock.now() limit p_limit));
     when 'rates' then
-        -- A bucket that is full again says nothing; nor does one without a limit.
+        -- A row says itself from when on it says nothing.
         delete from penstock.rates r
          where (r.job_type, r.limit_key) in (
-               select o.job_type, o.limit_key
-                 from penstock.rates o
-                 left join penstock.types t on t.job_type = o.job_type
-                cross join lateral (select
-                      case when o.limit_key = '' then t.rate_count else t.key_rate_count end as count,
-                      case when o.limit_key = '' then t.rate_period else t.key_rate_period end as period) as rate
-                where o.updated_at < penstock.now() - interval '1 day'
-                  and (rate.count is null
-                       or penstock.rate_tokens(o.job_type, o.limit_key, rate.count, rate.period, penstock.now()) >= rate.count)
-                limit p_limit)
-           and r.updated_at < penstock.now() - interval '1 day';
+               select o.job_type, o.limit_key from penstock.rates o where o.expires_at < penstock.now() limit p_limit)
+           and r.expires_at < penstock.now();
     else
         raise exception using errcode = '22023', message = format('retention knows no rows called %L', p_what);
     end case;
