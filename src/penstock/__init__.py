@@ -19,6 +19,7 @@ from penstock.contract.refresh import retry_once_refreshed
 from penstock.contract.statuses import Status
 from penstock.engine.app import Penstock
 from penstock.engine.effects import Absent, Found
+from penstock.engine.functions import RunHandle
 from penstock.engine.job import Job
 from penstock.engine.registry import JobType
 from penstock.version import VERSION as __version__
@@ -44,6 +45,7 @@ __all__ = [
     "PenstockError",
     "Policy",
     "Rate",
+    "RunHandle",
     "Schedule",
     "Snooze",
     "Status",

@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import inspect
 import time
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any, Final
@@ -137,8 +138,6 @@ class Dispatcher:
             return Dispatched(function.name)
         handle = RunHandle(run, self._pool, self._settings)
         error = await self._guarded(lambda: self._call(function, handle), function)
-        if error is not None:
-            run.by_error[error] += 1
         return await self._end(function, run, self._name, started, error)
 
     async def _call(self, function: Function, handle: RunHandle) -> None:
@@ -171,7 +170,8 @@ class Dispatcher:
         else:
             return None
         events.function_failed(function.name, code)
-        await raise_alert(self._pool, "function_failed", Severity.ALERT, {"function": function.name, "code": code})
+        with suppress(*connect.AWAY):  # the log has it, and the record of the run will
+            await raise_alert(self._pool, "function_failed", Severity.ALERT, {"function": function.name, "code": code})
         return code
 
     async def _begin(self, run: TimedRun, tick: Tick | None, worker_id: str) -> datetime | None:
@@ -194,6 +194,8 @@ class Dispatcher:
         """Say how the run ended, and how much is left waiting for the next one (Q-04)."""
         run.claiming = False
         run.finish()
+        if error is not None:
+            run.by_error[error] += 1
         finished = await self._persist(function, run, worker_id)
         events.run_finished(run.row(worker_id, self._settings.profile), started, finished)
         return Dispatched(function.name, run, error=error)

@@ -15,6 +15,7 @@ from __future__ import annotations
 import asyncio
 import os
 import socket
+from contextlib import suppress
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any, Final
 
@@ -41,6 +42,7 @@ if TYPE_CHECKING:
 
 POOL: Final = 4
 LEASE: Final = timedelta(seconds=60)  # a dead scheduler's tick is run by another one after this
+RELEASE_PAUSE: Final = 1.0  # seconds between tries to give a schedule free after the database was away
 LONGEST_DELAY: Final = 30.0  # seconds between tries while the database is away
 
 
@@ -193,10 +195,10 @@ class Scheduler:
 
     async def _serve(self, row: Mapping[str, Any]) -> None:
         """One claimed schedule: work out its tick, and enqueue or run."""
-        tick = tick_of(row)
-        if tick.missed:
-            events.ticks_missed(tick.schedule, tick.missed)
         try:
+            tick = tick_of(row)
+            if tick.missed:
+                events.ticks_missed(tick.schedule, tick.missed)
             if row["job_type"] is not None:
                 await self._enqueue(row, tick)
             else:
@@ -204,10 +206,10 @@ class Scheduler:
                 await self.dispatcher.dispatch(self._functions.get(row["function"]), trigger, tick)
                 await schedules.release(self._pool, tick.schedule, tick.claim_seq)
         except connect.AWAY as error:
-            # The lease runs out by itself; then the tick, if it is not used up, comes round again.
-            events.database_away("schedule", type(error).__name__, self._lease.total_seconds())
+            events.database_away("schedule", type(error).__name__, RELEASE_PAUSE)
+            await self._let_go(row)
         except Exception as error:  # one bad schedule must not stop the others
-            events.schedule_failed(tick.schedule, type(error).__name__)
+            events.schedule_failed(row["schedule"], type(error).__name__)
 
     async def _enqueue(self, row: Mapping[str, Any], tick: schedules.Tick) -> None:
         moment = tick.due_at or row["requested_at"]
@@ -216,6 +218,14 @@ class Scheduler:
         wanted = self._settings.notify is not Notify.OFF
         if wanted and put is not None and put["channel"] is not None:
             await jobs.poke(self._pool, put["channel"], row["job_type"])
+
+    async def _let_go(self, row: Mapping[str, Any]) -> None:
+        """Give the schedule free as soon as the database answers; if it does not, the lease runs out by itself."""
+        for _ in range(int(self._lease.total_seconds() / RELEASE_PAUSE)):
+            await asyncio.sleep(RELEASE_PAUSE)
+            with suppress(*connect.AWAY):
+                await schedules.release(self._pool, row["schedule"], row["claim_seq"])
+                return
 
     def _served(self, task: asyncio.Task[None]) -> None:
         del self._tasks[task]

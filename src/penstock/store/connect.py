@@ -36,6 +36,7 @@ AWAY: Final[tuple[type[Exception], ...]] = (
     DatabaseUnavailable,
     asyncpg.PostgresConnectionError,
     asyncpg.InterfaceError,
+    asyncpg.InternalClientError,  # the driver lost track of a connection that was cut
     asyncpg.CannotConnectNowError,
     asyncpg.OperatorInterventionError,
     asyncpg.InsufficientResourcesError,

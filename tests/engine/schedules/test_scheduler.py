@@ -163,6 +163,32 @@ async def test_scheduled_jobs_run_in_the_scheduler_and_empty_ticks_are_skips(sta
     assert (row["last_due_at"], row["claimed_by"]) == (NIGHT + timedelta(minutes=45), None)
 
 
+async def test_runs_that_start_at_one_moment_have_names_of_their_own(station: Station) -> None:
+    app = station.app(worker_name="w1")
+    together = asyncio.Barrier(4)
+    for n in range(4):
+
+        @app.job(f"type{n}", dispatch="scheduled")
+        async def handle() -> None:
+            async with asyncio.timeout(30):
+                await together.wait()
+
+    async with app:
+        await app.sync_types()
+        for n in range(4):
+            await app.enqueue(f"type{n}", {})
+    await station.set_clock(NIGHT)
+    scheduler = await station.scheduler(app)
+    await station.pass_time(hours=1)
+
+    assert await scheduler.turn() == 4
+    await scheduler.settle()
+
+    jobs = await station.jobs()
+    assert {job["status"] for job in jobs} == {"completed"}
+    assert {job["claimed_by"] for job in jobs} == {"w1-1", "w1-2", "w1-3", "w1-4"}
+
+
 async def test_the_scheduler_outlives_a_lost_connection(station: Station) -> None:
     app = station.app(poll_seconds=0.1)
     ran = asyncio.Event()
