@@ -102,7 +102,16 @@ async def _rounds(run: Run, chosen: Sequence[str], contestants: Sequence[Contest
         shift = measures.round % max(1, len(contestants))
         for name in chosen:
             for contestant in (*contestants[shift:], *contestants[:shift]):
-                await run.guard(f"{name} of {contestant.name}", ROUNDS[name](run, contestant))
+                await _turn(run, name, contestant)
+
+
+async def _turn(run: Run, name: str, contestant: Contestant) -> None:
+    """Measure once; once more if others used the machine meanwhile, whatever the first try said."""
+    before = run.measures.disturbed(contestant.name)
+    await run.guard(f"{name} of {contestant.name}", ROUNDS[name](run, contestant))
+    if run.measures.disturbed(contestant.name) - before:
+        run.say(contestant, f"{name} was disturbed from outside; once more")
+        await run.guard(f"{name} of {contestant.name}", ROUNDS[name](run, contestant))
 
 
 if __name__ == "__main__":

@@ -7,6 +7,8 @@ from collections import defaultdict
 from dataclasses import dataclass
 from typing import Final
 
+from bench.outside import DISTURBED
+
 # Measure -> what its number means, in the words of the report.
 UNITS: Final = {
     "enqueue": "jobs/s, one transaction each",
@@ -54,20 +56,33 @@ class Spread:
 
 
 class Measures:
-    """Values by contestant, measure and round. A round that failed has no value, and nothing takes its place."""
+    """Values by contestant, measure and round.
+
+    A round that failed has no value, and nothing takes its place. One that was disturbed from outside keeps
+    its value in the JSON and is left out of every median and ratio.
+    """
 
     def __init__(self) -> None:
         self.round = 0
         self.values: dict[str, dict[str, dict[int, float]]] = defaultdict(lambda: defaultdict(dict))
+        self.outside: dict[str, dict[str, dict[int, float]]] = defaultdict(lambda: defaultdict(dict))
         self.failures: list[str] = []
 
-    def record(self, contestant: str, measure: str, value: float) -> None:
-        """Keep a value of the current round."""
+    def record(self, contestant: str, measure: str, value: float, *, outside: float = 0.0) -> None:
+        """Keep a value of the current round, and how much of the machine others used meanwhile."""
         self.values[contestant][measure][self.round] = value
+        self.outside[contestant][measure][self.round] = outside
+
+    def disturbed(self, contestant: str) -> set[str]:
+        """The contestant's measures of the current round that do not count."""
+        found = self.outside.get(contestant, {}).items()
+        return {measure for measure, rounds in found if rounds.get(self.round, 0.0) > DISTURBED}
 
     def of(self, contestant: str, measure: str) -> dict[int, float]:
-        """The values by round; empty when there are none."""
-        return self.values.get(contestant, {}).get(measure, {})
+        """The values of the rounds that count; empty when there are none."""
+        outside = self.outside.get(contestant, {}).get(measure, {})
+        values = self.values.get(contestant, {}).get(measure, {})
+        return {number: value for number, value in values.items() if outside.get(number, 0.0) <= DISTURBED}
 
     def spread(self, contestant: str, measure: str) -> Spread | None:
         """One contestant's own values."""

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import platform
-import statistics
 from collections.abc import Sequence
 from dataclasses import asdict
 from importlib.metadata import version
@@ -112,8 +111,8 @@ def _print_bars(run: Run) -> None:
 
 
 def _said(verdict: Verdict) -> str:
-    word = "[green]met[/]" if verdict.met else "[red]not met[/]"
-    return word if verdict.clear else f"{word}, rounds differ"
+    colour = "yellow" if "no verdict" in verdict.word else "green" if verdict.met else "red"
+    return f"[{colour}]{verdict.word}[/]"
 
 
 def save(run: Run, contestants: Sequence[Contestant], path: Path, seconds: float) -> None:
@@ -128,10 +127,11 @@ def save(run: Run, contestants: Sequence[Contestant], path: Path, seconds: float
         "judged": run.sizes.judged,
         "rounds": run.measures.values,
         "medians": {
-            name: {measure: statistics.median(rounds.values()) for measure, rounds in measures.items()}
+            name: {key: spread.median for key in measures if (spread := run.measures.spread(name, key)) is not None}
             for name, measures in run.measures.values.items()
         },
-        "bars": [asdict(verdict) for verdict in judge(run.measures)],
+        "outside": run.measures.outside,
+        "bars": [{**asdict(verdict), "word": verdict.word} for verdict in judge(run.measures)],
         "failures": run.measures.failures,
     }
     path.parent.mkdir(parents=True, exist_ok=True)

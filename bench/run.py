@@ -7,16 +7,15 @@ import time
 from collections.abc import Awaitable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
 
 from rich.console import Console
 
+from bench.bars import ENOUGH
 from bench.contestant import Contestant
 from bench.crew import Crew, WorkerFailed, cpu_of
 from bench.measures import Measures
+from bench.outside import Reading, calm
 from bench.server import Server
-
-ENOUGH: Final = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,6 +66,7 @@ class Drain:
     rate: float
     worker_us: float
     server_us: float
+    outside: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,6 +109,10 @@ class Run:
             await client.many(numbers, less_urgent=less_urgent)
             return len(numbers) / (time.perf_counter() - began)
 
+    def reading(self) -> Reading:
+        """A mark from which the load from outside is counted."""
+        return Reading.now(self.server.pid)
+
     async def drain(
         self, contestant: Contestant, database: str, jobs: int, *, processes: int = 1, less_urgent: bool = False
     ) -> Drain:
@@ -119,11 +123,13 @@ class Run:
         await self.enqueue(contestant, database, range(jobs), less_urgent=less_urgent)
         await self.server.settle(database)
         async with self.hire(contestant, database, jobs=jobs, count=processes) as crew:
-            before = crew.cpu_seconds()
+            await calm(self.server.pid)
+            before, reading = crew.cpu_seconds(), self.reading()
             crew.release()
             await crew.until(lambda: crew.board.total() >= jobs, "drain", 300)
             ended = await self.finished(contestant, database)
-            return await self._judge(crew, database, jobs, ended, before)
+            outside = reading.outside_since()
+            return await self._judge(crew, database, jobs, ended, before, outside)
 
     async def finished(self, contestant: Contestant, database: str) -> int:
         """Wait until the database itself says that nothing is left; return when it did."""
@@ -137,11 +143,13 @@ class Run:
         await watch.close()
         return ended
 
-    async def _judge(self, crew: Crew, database: str, jobs: int, ended: int, cpu_before: float) -> Drain:
+    async def _judge(
+        self, crew: Crew, database: str, jobs: int, ended: int, cpu_before: float, outside: float
+    ) -> Drain:
         missed, doubled = crew.board.faults(jobs)
         if missed or doubled:
             raise WorkerFailed(f"{missed} of {jobs} jobs never ran, {doubled} ran more than once")
         worker = crew.cpu_seconds() - cpu_before
         server = sum(cpu_of(await self.server.backends(database)).values())
         seconds = (ended - crew.board.first_start()) / 1e9
-        return Drain(jobs / seconds, worker / jobs * 1e6, server / jobs * 1e6)
+        return Drain(jobs / seconds, worker / jobs * 1e6, server / jobs * 1e6, outside)

@@ -59,6 +59,14 @@ class Server:
             shutil.rmtree(self._postgres.path)
 
     @property
+    def pid(self) -> int:
+        """The postmaster, parent of every backend."""
+        pid = self._postgres.status().pid
+        if pid is None:
+            raise RuntimeError("the server of this run has ended; see its log in build/bench/server")
+        return pid
+
+    @property
     def version(self) -> str:
         """The version of PostgreSQL, such as 18.4."""
         return self._postgres.binaries.version

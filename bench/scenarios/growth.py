@@ -91,5 +91,5 @@ async def _measure(run: Run, contestant: Contestant, database: str, measure: str
 async def _rate(run: Run, contestant: Contestant, database: str, measure: str, less_urgent: bool) -> None:
     jobs = max(200, round(run.sizes.jobs * contestant.growth_share))
     result = await run.drain(contestant, database, jobs, less_urgent=less_urgent)
-    run.measures.record(contestant.name, measure, result.rate)
-    run.say(contestant, f"{measure} {result.rate:,.0f}/s")
+    run.measures.record(contestant.name, measure, result.rate, outside=result.outside)
+    run.say(contestant, f"{measure} {result.rate:,.0f}/s (outside {result.outside:.0%})")

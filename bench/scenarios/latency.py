@@ -16,6 +16,7 @@ from typing import Final
 
 from bench.contestant import Client, Contestant
 from bench.crew import Crew
+from bench.outside import calm
 from bench.run import Run
 
 WARM_UP: Final = 5
@@ -42,11 +43,14 @@ async def latency(run: Run, contestant: Contestant) -> None:
             await _pick_up(crew, client, number)
         await asyncio.sleep(1.0)
         first = await run.server.admin.fetchval(_XID)
+        await calm(run.server.pid)
+        reading = run.reading()
         calls = await _calls(crew, client, jobs)
+        outside = reading.outside_since()
         last = await run.server.admin.fetchval(_XID)
         commits = [row["at"] for row in await run.server.admin.fetch(_COMMITS, first, last)]
         starts = {number: crew.board.started_at(number) for number in calls}
-    _record(run, contestant, calls, starts, commits)
+    _record(run, contestant, calls, starts, commits, outside)
 
 
 async def _calls(crew: Crew, client: Client, jobs: int) -> dict[int, int]:
@@ -68,7 +72,7 @@ async def _pick_up(crew: Crew, client: Client, number: int) -> None:
 
 
 def _record(
-    run: Run, contestant: Contestant, calls: dict[int, int], starts: dict[int, int], commits: list[int]
+    run: Run, contestant: Contestant, calls: dict[int, int], starts: dict[int, int], commits: list[int], outside: float
 ) -> None:
     picked, called = [], []
     for number, call in calls.items():
@@ -77,9 +81,9 @@ def _record(
             picked.append(max(0, starts[number] - commits[at]) / 1e6)
         called.append((starts[number] - call) / 1e6)
     cuts = statistics.quantiles(picked, n=100, method="inclusive")
-    run.measures.record(contestant.name, "pickup_p50", cuts[49])
-    run.measures.record(contestant.name, "pickup_p99", cuts[98])
-    run.measures.record(contestant.name, "call_p50", statistics.median(called))
+    run.measures.record(contestant.name, "pickup_p50", cuts[49], outside=outside)
+    run.measures.record(contestant.name, "pickup_p99", cuts[98], outside=outside)
+    run.measures.record(contestant.name, "call_p50", statistics.median(called), outside=outside)
     run.say(
         contestant,
         f"pickup p50 {cuts[49]:.2f} ms, p99 {cuts[98]:.2f} ms ({len(picked)} jobs; "

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 
 from bench.contestant import Contestant
+from bench.outside import calm
 from bench.run import Run
 
 
@@ -16,20 +17,26 @@ async def enqueue(run: Run, contestant: Contestant) -> None:
         contestant.client(run.server.dsn(database)) as client,
     ):
         await client.one(0)
-        began = time.perf_counter()
+        await calm(run.server.pid)
+        reading, began = run.reading(), time.perf_counter()
         for number in range(jobs):
             await client.one(number)
         rate = jobs / (time.perf_counter() - began)
-    run.measures.record(contestant.name, "enqueue", rate)
+        outside = reading.outside_since()
+    run.measures.record(contestant.name, "enqueue", rate, outside=outside)
     run.say(contestant, f"enqueue {rate:,.0f}/s")
 
 
 async def bulk(run: Run, contestant: Contestant) -> None:
     """Many jobs by the fastest call there is."""
-    jobs = min(run.sizes.bulk, run.share(contestant, run.sizes.bulk))
+    fast = contestant.share >= 1
+    jobs = run.sizes.bulk if fast else run.share(contestant, run.sizes.bulk // 5)
     async with run.server.database(contestant) as database:
+        await calm(run.server.pid)
+        reading = run.reading()
         rate = await run.enqueue(contestant, database, range(jobs))
-    run.measures.record(contestant.name, "bulk", rate)
+        outside = reading.outside_since()
+    run.measures.record(contestant.name, "bulk", rate, outside=outside)
     run.say(contestant, f"bulk {rate:,.0f}/s ({jobs:,} jobs)")
 
 
@@ -39,12 +46,12 @@ async def drain(run: Run, contestant: Contestant) -> None:
     for processes in (1, 2):
         async with run.server.database(contestant) as database:
             result = await run.drain(contestant, database, jobs, processes=processes)
-        run.measures.record(contestant.name, f"drain{processes}", result.rate)
+        run.measures.record(contestant.name, f"drain{processes}", result.rate, outside=result.outside)
         if processes == 1:
-            run.measures.record(contestant.name, "worker_us", result.worker_us)
-            run.measures.record(contestant.name, "server_us", result.server_us)
+            run.measures.record(contestant.name, "worker_us", result.worker_us, outside=result.outside)
+            run.measures.record(contestant.name, "server_us", result.server_us, outside=result.outside)
         run.say(
             contestant,
             f"drain, {processes} process{'es' if processes > 1 else ''}: {result.rate:,.0f}/s ({jobs:,} jobs; "
-            f"CPU {result.worker_us:,.0f} + {result.server_us:,.0f} µs/job)",
+            f"CPU {result.worker_us:,.0f} + {result.server_us:,.0f} µs/job; outside {result.outside:.0%})",
         )
