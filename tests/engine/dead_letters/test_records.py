@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import json
+import logging
 from datetime import timedelta
 from typing import Any
 
 import asyncpg
 import pytest
+from prometheus_client import REGISTRY
+from structlog.testing import capture_logs
 
 from penstock import Failed, FailureClass, Job
 from penstock.engine import dead_letters
@@ -74,14 +77,20 @@ async def test_the_stack_names_the_exception_and_masks_what_it_says(office: Offi
 
 
 @pytest.mark.contract("E-30", "C-52", "Q-81")
-async def test_no_table_of_errors_keeps_what_a_person_wrote(office: Office) -> None:
+async def test_no_log_and_no_table_of_errors_keeps_what_a_person_wrote(
+    office: Office, caplog: pytest.LogCaptureFixture
+) -> None:
     secret, email, text = CANARIES
-    await office.h.enqueue("complaint_rewrite", {"text": text, "token": secret, "to": email}, key=email)
-    await office.h.work_until_idle()
-    office.faults["run"] = [RuntimeError(f'"{text}" for {email} with {secret}')] * 4
-    await office.h.enqueue("plain")
-    await office.h.work_until_idle()
+    caplog.set_level(logging.INFO, logger="penstock")
+    with capture_logs() as lines:
+        await office.h.enqueue("complaint_rewrite", {"text": text, "token": secret, "to": email}, key=email)
+        await office.h.work_until_idle()
+        office.faults["run"] = [RuntimeError(f'"{text}" for {email} with {secret}') for _ in range(4)]
+        await office.h.enqueue("plain", {"text": text})
+        await office.h.work_until_idle()
 
+    assert {"job_claimed", "job_failed"} <= {line["event"] for line in lines}
+    assert not [canary for canary in CANARIES if canary in str(lines)]
     assert len(await office.h.dead_letters()) == 2
     for table in ("dead_letters", "dead_letter_events", "alerts", "job_events", "runs"):
         stored = json.dumps([dict(row) for row in await rows(office, f"select * from penstock.{table}")], default=str)
@@ -185,6 +194,21 @@ async def test_a_job_whose_workers_keep_dying_gets_its_letter_from_the_reaper(of
     context = letter.sanitized_context
     assert (context["attempt_count"], context["reclaim_count"], context["upstream_status"]) == (2, 2, None)
     assert context["payload_hash"]
+
+
+@pytest.mark.contract("C-02", "D-63")
+async def test_the_metric_tells_a_spent_budget_from_what_no_retry_mends(office: Office) -> None:
+    def ended(label: str) -> float:
+        return REGISTRY.get_sample_value("job_completed_total", {"job_type": "plain", "status": label}) or 0.0
+
+    before = {label: ended(label) for label in ("success", "failed", "dead")}
+    office.faults["run"] = [Failed(FailureClass.NOT_FOUND), *(Failed(FailureClass.NETWORK_RESET) for _ in range(4))]
+    for _ in range(2):
+        await office.h.enqueue("plain")
+        await office.h.work_until_idle()
+    await office.h.enqueue("plain")
+    await office.h.drain()
+    assert {label: ended(label) - before[label] for label in before} == {"success": 1, "failed": 1, "dead": 1}
 
 
 async def test_letters_are_found_by_what_went_wrong(office: Office) -> None:

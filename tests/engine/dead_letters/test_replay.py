@@ -15,7 +15,7 @@ from uuid import UUID
 import asyncpg
 import pytest
 
-from penstock import Failed, FailureClass
+from penstock import Failed, FailureClass, Job
 from penstock.contract.errors import StepRefused
 from penstock.engine import dead_letters
 from penstock.engine.dead_letters import LetterState
@@ -194,6 +194,30 @@ async def test_a_retry_is_no_way_around_the_steps(office: Office) -> None:
     letter = await office.dead("notify")
     with pytest.raises(StepRefused, match="triage, remediate, validate, replay, close"):
         await retry(office.db, (await office.letter(letter)).job_id, operator="ann")
+
+
+@pytest.mark.contract("E-40", "C-61")
+async def test_a_replay_does_not_repeat_an_effect_that_has_happened(office: Office) -> None:
+    sent: list[str] = []
+
+    @office.h.app.job("mailer", attempts=1)
+    async def mailer(job: Job) -> None:
+        async def send(token: str) -> str:
+            sent.append(token)
+            return "id-1"
+
+        assert await job.effect("mail", perform=send) == "id-1"
+        if office.faults["run"]:
+            raise office.faults["run"].pop(0)
+
+    office.faults["run"] = [Failed(FailureClass.NOT_FOUND)]
+    await office.h.app.sync_types()
+    job = await office.h.enqueue("mailer")
+    await office.h.drain("second")
+    again = await retry(office.db, job, operator="ann")
+    await office.h.drain("second")
+    assert await office.h.status(again) == "completed"
+    assert len(sent) == 1
 
 
 async def test_a_replay_wakes_the_workers(office: Office, dsn: str) -> None:

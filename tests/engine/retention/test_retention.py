@@ -178,16 +178,17 @@ async def test_an_effect_is_not_forgotten_while_its_key_could_come_back(archive:
 async def test_an_effect_in_doubt_is_never_pruned(archive: Archive) -> None:
     pool = archive.h.app.pool
     await pool.execute(
-        "insert into penstock.effects (effect_key, kind, token, state, intended_at) values "
-        "('mailer:mail:a', 'mail', 't', 'uncertain', penstock.now()), "
-        "('mailer:mail:b', 'mail', 't', 'intended', penstock.now())"
+        "insert into penstock.effects (effect_key, kind, token, state, intended_at, settled_at) values "
+        "('mailer:mail:a', 'mail', 't', 'uncertain', penstock.now(), null), "
+        "('mailer:mail:b', 'mail', 't', 'intended', penstock.now(), null), "
+        "('mailer:mail:c', 'mail', 't', 'abandoned', penstock.now(), penstock.now())"
     )
     await pool.execute(
         "insert into penstock.effect_attempts (effect_key, at, action, outcome) "
         "values ('mailer:mail:a', penstock.now(), 'perform', 'x')"
     )
     await archive.h.pass_time(days=4000)
-    await archive.prune()
+    assert (await archive.prune())["effects"] == 1, "the one that was given up"
     assert (await archive.count("effects"), await archive.count("effect_attempts")) == (2, 1)
 
 

@@ -7,6 +7,7 @@ with letter as (
       from penstock.dead_letters as d where d.dead_letter_id = $1
 ), original as (
     select j.*, t.stages, t.audited as type_audited, t.max_attempts as type_attempts,
+           t.key_max_running is not null or t.key_rate_count is not null as keyed,
            case when t.dispatch = 'notify' then t.channel end as channel
       from letter
       join penstock.jobs as j on j.job_id = letter.job_id
@@ -24,7 +25,9 @@ with letter as (
     select $3, penstock.now(), penstock.now(), penstock.now(), true, original.priority,
            least(original.max_attempts, original.type_attempts), original.type_audited, cardinality(original.stages) > 1,
            original.job_type, case when $2 then original.stages[1] else letter.stage end,
-           original.idempotency_key || '#replay-' || ordinal.n, original.limit_key, original.job_id, original.payload
+           original.idempotency_key || '#replay-' || ordinal.n,
+           case when original.keyed then coalesce(original.limit_key, '') else original.limit_key end,
+           original.job_id, original.payload
       from letter, original, ordinal
     returning job_id, stage
 ), copied as (

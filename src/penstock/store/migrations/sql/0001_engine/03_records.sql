@@ -224,7 +224,7 @@ create table penstock.effects (
 );
 create index effects_job on penstock.effects (job_id);
 create index effects_open on penstock.effects (kind, intended_at) where state in ('intended', 'uncertain');
-create index effects_done on penstock.effects using brin (done_at);
+create index effects_ended on penstock.effects using brin ((coalesce(done_at, settled_at)));
 create table penstock.effect_attempts (
     attempt_id bigint generated always as identity primary key,
     effect_key text not null,

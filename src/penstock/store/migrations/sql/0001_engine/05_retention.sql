@@ -10,13 +10,13 @@ create view penstock.prunable_jobs with (security_invoker = true) as
                         where d.job_id = coalesce(j.replay_of_job_id, j.job_id) and d.state <> 'resolved')
        and not exists (select from penstock.jobs r where r.job_id = j.superseded_by_job_id);
 
--- An effect is remembered as long as its job or its job's key is, and for the type's keep_keys after it was done:
--- a key that is known must not meet an effect that is forgotten.
+-- An effect is remembered as long as its job or its job's key is, and for the type's keep_keys after it was done or
+-- given up: a key that is known must not meet an effect that is forgotten.
 create view penstock.prunable_effects with (security_invoker = true) as
-    select e.effect_key, e.done_at
+    select e.effect_key, coalesce(e.done_at, e.settled_at) as ended_at
       from penstock.effects e
       join penstock.types t on t.job_type = split_part(e.effect_key, ':', 1)
-     where e.state = 'done' and e.done_at < penstock.now() - t.keep_keys
+     where e.state in ('done', 'abandoned') and coalesce(e.done_at, e.settled_at) < penstock.now() - t.keep_keys
        and not exists (select from penstock.jobs j where j.job_id = e.job_id)
        and not exists (select from penstock.kept_keys k where k.job_id = e.job_id);
 
