@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Final
 
 from penstock.store import claims as store
 from penstock.store import connect, workers
+from penstock.store.statements import sql
 from penstock.telemetry import events
 
 if TYPE_CHECKING:
@@ -28,6 +29,7 @@ BEAT: Final = 15.0  # seconds between words of the worker itself
 RETRY: Final = 1.0  # seconds between tries while the database is away
 GRACE: Final = 5.0  # a handler past its time limit is renewed no longer than this
 SLOW: Final = 10.0  # seconds after which a renewal counts as failed
+CONNECT: Final = 30.0  # seconds that a new connection may take to get ready
 
 
 class Heartbeat:
@@ -74,9 +76,10 @@ class Heartbeat:
     async def _round(self) -> float:
         """One look at all leases; returns the seconds until the next."""
         try:
+            connection = await self._connected()
             async with asyncio.timeout(SLOW):
-                await self._renew_due()
-                await self._beat()
+                await self._renew_due(connection)
+                await self._beat(connection)
         except connect.AWAY as error:
             events.database_away("heartbeat", type(error).__name__, RETRY)
             await self._close()
@@ -84,12 +87,11 @@ class Heartbeat:
             return min(RETRY, self.period)
         return self.period
 
-    async def _renew_due(self) -> None:
+    async def _renew_due(self, connection: Connection) -> None:
         now = time.monotonic()
         due = [r for r in self._held.copy().values() if self._is_due(r, now)]
         if not due:
             return
-        connection = await self._connected()
         asked = time.monotonic()
         held = [(r.claim.job_id, r.claim.claim_seq, timedelta(seconds=r.lease)) for r in due]
         owned = await store.renew(connection, self._who.worker_id, held)
@@ -115,17 +117,24 @@ class Heartbeat:
         if gone:
             self._lost(gone)
 
-    async def _beat(self) -> None:
+    async def _beat(self, connection: Connection) -> None:
         now = time.monotonic()
         if now < self._next_beat:
             return
-        connection = await self._connected()
         await workers.beat(connection, self._who, running=len(self._held), rss_bytes=self._measure())
         self._next_beat = now + BEAT
 
     async def _connected(self) -> Connection:
+        """The connection, ready to renew.
+
+        The driver asks about types before it first sends the renewal: eight round
+        trips where later ones take one. On a slow database they must not eat up
+        the time that the renewal itself has, or it would never get through.
+        """
         if self._connection is None or self._connection.is_closed():
             self._connection = await connect.connect(self._dsn, name=f"penstock heartbeat {self._who.worker_id}")
+            async with asyncio.timeout(CONNECT):
+                await self._connection.prepare(sql("claims/renew"))
         return self._connection
 
     async def _close(self) -> None:

@@ -1,0 +1,122 @@
+"""A proxy between a client and PostgreSQL that freezes, delays, swallows and cuts.
+
+It listens on a Unix socket of its own and runs in a thread of its own, so a
+test that blocks its event loop does not stop it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import shutil
+import tempfile
+import threading
+from typing import TYPE_CHECKING
+from urllib.parse import parse_qs, quote, urlsplit, urlunsplit
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Self
+
+
+class Link:
+    """One connection through the proxy."""
+
+    def __init__(self, writers: list[asyncio.StreamWriter]) -> None:
+        self.moving = asyncio.Event()
+        self.moving.set()
+        self.writers = writers
+
+    def close(self) -> None:
+        """End both halves without a word."""
+        self.moving.set()
+        for writer in self.writers:
+            writer.transport.abort()
+
+
+class Proxy:
+    """Stands in front of the server of *dsn*; `proxy.dsn` leads through it."""
+
+    def __init__(self, dsn: str) -> None:
+        parts = urlsplit(dsn)
+        options = parse_qs(parts.query)
+        port = options["port"][0]
+        self._server = f"{options['host'][0]}/.s.PGSQL.{port}"
+        self._folder = tempfile.mkdtemp(prefix="penstock-proxy-")
+        self._socket = f"{self._folder}/.s.PGSQL.{port}"
+        self.dsn = urlunsplit(parts._replace(query=f"host={quote(self._folder, safe='/')}&port={port}"))
+        self.delay = 0.0  # seconds that every request takes longer
+        self.deaf = False  # answers of the server are swallowed
+        self._links: set[Link] = set()
+        self._listening: asyncio.Server | None = None
+        self._loop = asyncio.new_event_loop()
+        self._thread = threading.Thread(target=self._loop.run_forever, name="proxy", daemon=True)
+
+    def __enter__(self) -> Self:
+        """Listen."""
+        self._thread.start()
+        listening = asyncio.start_unix_server(self._serve, self._socket)
+        self._listening = asyncio.run_coroutine_threadsafe(listening, self._loop).result(5)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """Cut what is left and stop."""
+        asyncio.run_coroutine_threadsafe(self._close(), self._loop).result(5)
+        self._loop.call_soon_threadsafe(self._loop.stop)
+        self._thread.join(5)
+        self._loop.close()
+        shutil.rmtree(self._folder, ignore_errors=True)
+
+    def freeze(self) -> None:
+        """Let nothing through on the connections there are: no data and no error. New ones are fine."""
+        self._each(lambda link: link.moving.clear())
+
+    def thaw(self) -> None:
+        """Let them move again."""
+        self._each(lambda link: link.moving.set())
+
+    def cut(self) -> None:
+        """End every connection there is."""
+        self._each(Link.close)
+
+    def _each(self, what: Callable[[Link], None]) -> None:
+        async def each() -> None:
+            for link in self._links:
+                what(link)
+
+        asyncio.run_coroutine_threadsafe(each(), self._loop).result(5)
+
+    async def _close(self) -> None:
+        tasks = asyncio.all_tasks() - {asyncio.current_task()}
+        if self._listening is not None:
+            self._listening.close()
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        server_reader, server_writer = await asyncio.open_unix_connection(self._server)
+        link = Link([writer, server_writer])
+        self._links.add(link)
+        try:
+            await asyncio.gather(
+                self._pump(link, reader, server_writer, from_server=False),
+                self._pump(link, server_reader, writer, from_server=True),
+            )
+        finally:
+            self._links.discard(link)
+            link.close()
+
+    async def _pump(
+        self, link: Link, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, *, from_server: bool
+    ) -> None:
+        with contextlib.suppress(OSError):
+            while data := await reader.read(65536):
+                await link.moving.wait()
+                if not from_server and self.delay:
+                    await asyncio.sleep(self.delay)
+                if from_server and self.deaf:
+                    continue
+                writer.write(data)
+                await writer.drain()
+        link.close()
