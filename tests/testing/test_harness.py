@@ -1,13 +1,13 @@
 """The harness runs real jobs on a real database."""
 
 import asyncio
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
 
-from penstock import Audit, Failed, FailureClass, Job, Penstock, Schedule
-from penstock.testing import Harness
+from penstock import Audit, Dispatch, Failed, FailureClass, Job, Penstock, Schedule, Snooze
+from penstock.testing import CrashPoint, Harness
 
 
 async def test_a_drain_runs_what_is_due_and_leaves_the_rest(dsn: str) -> None:
@@ -101,3 +101,99 @@ async def test_a_running_worker_picks_up_what_is_enqueued(dsn: str) -> None:
         await h.enqueue("ping")
         async with asyncio.timeout(10):
             await done.wait()
+
+
+@pytest.mark.parametrize("point", [CrashPoint.AFTER_CLAIM, CrashPoint.MID_HANDLER, CrashPoint.BEFORE_RECORD])
+async def test_a_worker_killed_before_recording_costs_one_attempt(point: CrashPoint, dsn: str) -> None:
+    app = Penstock(dsn)
+    runs: list[str] = []
+
+    @app.job("echo", lease=timedelta(minutes=5))
+    async def echo() -> None:
+        runs.append("here")
+
+    async with Harness(app) as h:
+        job_id = await h.enqueue("echo")
+        await h.work_and_die(point)
+        assert await h.status(job_id) == "processing"
+        assert await h.drain() == 0
+        await h.pass_time(minutes=5, seconds=1)
+        assert await h.drain() == 1
+        assert await h.status(job_id) == "completed"
+        assert (await h.job(job_id))["attempt_count"] == 1
+    assert runs == ["here"]
+
+
+async def test_a_worker_that_never_comes_to_its_crash_fails_the_test(dsn: str) -> None:
+    app = Penstock(dsn)
+
+    @app.job("echo")
+    async def echo() -> None: ...
+
+    async with Harness(app) as h:
+        with pytest.raises(AssertionError, match="without coming to mid_handler"):
+            await h.work_and_die(CrashPoint.MID_HANDLER)
+
+
+async def test_a_job_killed_after_its_record_is_done(dsn: str) -> None:
+    app = Penstock(dsn)
+
+    @app.job("echo")
+    async def echo() -> None: ...
+
+    async with Harness(app) as h:
+        job_id = await h.enqueue("echo")
+        await h.work_and_die(CrashPoint.AFTER_RECORD)
+        assert await h.status(job_id) == "completed"
+
+
+async def test_scheduled_types_are_drained_too(dsn: str) -> None:
+    app = Penstock(dsn)
+
+    @app.job("nightly", dispatch=Dispatch.SCHEDULED)
+    async def nightly() -> None: ...
+
+    async with Harness(app) as h:
+        job_id = await h.enqueue("nightly")
+        assert await h.drain() == 1
+        assert await h.status(job_id) == "completed"
+
+
+async def test_a_job_that_comes_back_for_ever_fails_the_test_instead_of_hanging_it(
+    dsn: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("penstock.testing.harness.ROUNDS", 5)
+    app = Penstock(dsn)
+
+    @app.job("stubborn")
+    async def stubborn() -> None:
+        raise Snooze(timedelta(0))
+
+    async with Harness(app) as h:
+        await h.enqueue("stubborn")
+        with pytest.raises(AssertionError, match="keeps coming back"):
+            await h.drain()
+
+
+async def test_an_application_is_pointed_at_the_test_database_and_back(dsn: str) -> None:
+    app = Penstock("postgresql://nobody@127.0.0.1:1/production")
+
+    @app.job("echo")
+    async def echo() -> None: ...
+
+    async with Harness(app, dsn) as h:
+        job_id = await h.enqueue("echo")
+        await h.drain()
+        assert await h.status(job_id) == "completed"
+    assert app.named_dsn == "postgresql://nobody@127.0.0.1:1/production"
+
+
+async def test_the_clock_is_right_again_afterwards(dsn: str) -> None:
+    app = Penstock(dsn)
+    async with Harness(app) as h:
+        await h.pass_time(days=3)
+        assert await h.clock.now() > datetime.now(UTC) + timedelta(days=2)
+    async with Harness(app) as h:
+        assert abs(await h.clock.now() - datetime.now(UTC)) < timedelta(minutes=1)
+        with pytest.raises(TypeError, match="not fortnights"):
+            await h.pass_time(fortnights=1)

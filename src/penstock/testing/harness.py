@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 from penstock.contract.keys import stored_key
 from penstock.store import inspection, jobs
 from penstock.testing.clock import Clock
+from penstock.testing.doomed import die_at
 from penstock.testing.inline import InlineWorker
 
 if TYPE_CHECKING:
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
 
     import asyncpg
 
+    from penstock.contract.crash import CrashPoint
     from penstock.engine.app import Penstock
     from penstock.engine.worker import Worker
 
@@ -46,8 +48,9 @@ class Harness:
 
     async def __aenter__(self) -> Self:
         """Connect, and make the application's types known to the database."""
+        self._named = self.app.named_dsn
         if self._dsn is not None:
-            self.app._dsn = self._dsn  # noqa: SLF001 - a test may point an application elsewhere before it opens
+            self.app.use_dsn(self._dsn)
         await self.app.open()
         await self.app.sync_types()
         self.clock = Clock(self.app.pool)
@@ -57,10 +60,14 @@ class Harness:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         """Close the workers, put the clock right, disconnect."""
-        for worker in self._workers.values():
-            await worker.close()
-        await self.clock.reset()
-        await self.app.close()
+        try:
+            for worker in self._workers.values():
+                await worker.close()
+            await self.clock.reset()
+        finally:
+            await self.app.close()
+            if self._named is not None:
+                self.app.use_dsn(self._named)
 
     # ------------------------------------------------------------------- work
 
@@ -114,6 +121,19 @@ class Harness:
     async def crash(self, worker: str = FIRST) -> None:
         """The worker is gone without a word; `drain` later opens another of its name once its heartbeat is old."""
         await self._workers.pop(worker).crash()
+
+    async def work_and_die(self, point: CrashPoint, *, passages: int = 1, name: str = "doomed") -> None:
+        """Let a worker in a process of its own run what is due, and kill it at *point* with -9.
+
+        Its claims stay until their leases are over: `pass_time`, then `drain`.
+        What its handlers change in memory is lost with it.
+        """
+        await die_at(point, passages, lambda: self._work_alone(name))
+
+    async def _work_alone(self, name: str) -> None:
+        self.app._producer = None  # noqa: SLF001 - the connections of the parent are not this process's to use
+        self._workers.clear()
+        await (await self.worker(name)).work()
 
     @asynccontextmanager
     async def running(

@@ -3,12 +3,25 @@
 from __future__ import annotations
 
 import asyncio
+from typing import TYPE_CHECKING, Any
 
-from penstock.engine.worker import Worker
+from penstock.contract.claims import Caps, Trigger
+from penstock.engine.crew import Crew
+from penstock.engine.fetcher import group_types
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from penstock.engine.registry import JobType
+    from penstock.settings import Settings
 
 
-class InlineWorker(Worker):
-    """The parts of a worker process, driven by hand; no listener and no loop of its own."""
+class InlineWorker(Crew):
+    """The parts of a worker process, driven by hand: no listener, no loop of its own, scheduled types too."""
+
+    def __init__(self, dsn: str, types: Sequence[JobType], settings: Settings, **options: Any) -> None:
+        super().__init__(dsn, types, settings, **options)
+        self.groups = group_types(types)
 
     async def open(self) -> None:
         """Connect, take the name, sync the types, start the heartbeat."""
@@ -20,17 +33,26 @@ class InlineWorker(Worker):
         await self.fetcher.look_at_gates()
         return await self.drain()
 
+    async def drain(self, trigger: Trigger = Trigger.ADMIN, cap: int | None = None) -> int:
+        """Promote, claim and run one bounded run per group of types, and wait for it (D-41)."""
+        total = 0
+        for group in self.groups:
+            await self.fetcher.promote(group.types)
+            caps = group.drain if cap is None else Caps(cap, group.drain.runtime)
+            total += (await self.fetcher.drain(group, trigger, caps)).claimed
+        await self.settle()
+        if self.failure is not None:
+            raise self.failure
+        return total
+
     async def crash(self) -> None:
         """Go without a word, as after kill -9: nothing is recorded or given back, leases run out by themselves."""
-        self._stopping = self.fetcher.stopping = True
+        self.fetcher.stopping = True
         self._pool.terminate()
         self.place.lender.cut()
-        tasks = [r.task for r in self.place.held.values() if r.task is not None]
-        for running in list(self.place.held.values()):
-            running.task = None
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
+        tasks = [running.task for running in self.place.held.values() if running.task is not None]
+        recorder = self.recorder._task  # noqa: SLF001 - a crash asks nobody
+        await _end([*tasks, *([recorder] if recorder is not None else [])])
         self.place.held.clear()
         self.heartbeat.stop()
         self.deadlines.close()
@@ -38,4 +60,14 @@ class InlineWorker(Worker):
 
     async def close(self) -> None:
         """Finish what runs, record it, free the name."""
-        await self._shut_down()
+        if hasattr(self, "heartbeat"):
+            await self._finish_work(self._settings.grace_seconds)
+            await self._leave()
+        else:
+            await self._close_pool()
+
+
+async def _end(tasks: Sequence[asyncio.Task[None]]) -> None:
+    for task in tasks:
+        task.cancel()
+    await asyncio.gather(*tasks, return_exceptions=True)
