@@ -52,7 +52,7 @@ async def _doubled_effects(db: asyncpg.Connection[Any], world: World) -> list[st
     problems += [
         f"job {row['job_id']} is completed without its effect"
         for row in rows
-        if row["status"] == "completed" and not effects[token(row["job_type"], "mail", row["job_id"])]
+        if row["status"] == "completed" and not effects[token(row["job_type"], "mail", f"job:{row['job_id']}")]
     ]
     return problems
 
