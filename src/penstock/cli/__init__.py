@@ -25,6 +25,7 @@ GROUPS: Final[Mapping[str, str]] = {
     "runs": "runs",
     "run": "run",
     "schedules": "schedules",
+    "scheduler": "scheduler",
     "alerts": "alerts",
     "effects": "effects",
     "stats": "stats",

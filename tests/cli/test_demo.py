@@ -1,0 +1,66 @@
+"""The demo: kept promises are exit code 0, a broken one is not."""
+
+import io
+import struct
+import time
+import zlib
+from pathlib import Path
+
+import pytest
+from rich.console import Console
+
+from penstock.demo import press
+from penstock.demo.pictures import draw, png, shrink
+from penstock.demo.play import play
+from penstock.demo.stage import Check, Stage
+from penstock.demo.view import View
+from tests.support.processes import run_penstock
+
+
+@pytest.mark.contract("C-31", "C-60", "C-61", "C-65")
+def test_the_play_keeps_every_promise_in_under_a_minute() -> None:
+    started = time.monotonic()
+    done = run_penstock(["demo"], None)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "BROKEN" not in done.stdout
+    assert "kill -9" in done.stdout
+    assert done.stdout.count(" kept") == 12
+    assert "Nothing was lost, nothing was doubled." in done.stdout
+    assert time.monotonic() - started < 60
+
+
+async def test_a_broken_promise_is_shown_and_the_stage_is_taken_down(home: Path) -> None:
+    folder = home / "play"
+    console = Console(record=True, width=120, file=io.StringIO())
+
+    async def fails(stage: Stage) -> list[Check]:
+        await press.enqueue(stage)
+        return [Check("pigs fly", "they do not", kept=False)]
+
+    kept = await play(View(console), keep=folder, acts=(fails,))
+
+    assert not kept
+    text = console.export_text()
+    assert "pigs fly" in text
+    assert "BROKEN" in text
+    assert (folder / "server").is_dir()
+    assert not list((folder / "server" / "run").glob(".s.PGSQL.*")), "the server still runs"
+
+
+def test_a_directory_that_exists_is_left_alone(tmp_path: Path) -> None:
+    done = run_penstock(["demo", "--keep", str(tmp_path)], None)
+    assert done.returncode == 1
+    assert "exists" in done.stderr
+
+
+def test_a_shrunk_picture_is_a_png_of_averages() -> None:
+    rows = draw(7, size=32)
+    small = shrink(rows, by=4)
+    assert (len(small), len(small[0])) == (8, 24)
+    corner = [row[x * 3] for row in rows[:4] for x in range(4)]
+    assert small[0][0] == sum(corner) // 16
+    file = png(small)
+    assert file.startswith(b"\x89PNG\r\n\x1a\n")
+    assert struct.unpack(">II", file[16:24]) == (8, 8)
+    size = struct.unpack(">I", file[33:37])[0]
+    assert len(zlib.decompress(file[41 : 41 + size])) == 8 * (1 + 24)
