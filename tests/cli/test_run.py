@@ -65,9 +65,7 @@ def test_nothing_to_do_is_said_in_plain_words_and_is_no_error(rewriting: Desk) -
 @pytest.mark.parametrize(
     ("role", "options", "told"),
     [
-        ("penstock_frontend", [], "may not start a run"),
         ("penstock_frontend", ["--admin"], "may not start a run"),
-        ("penstock_orchestrator", ["--admin"], "may not start a run"),
         ("penstock_operator", ["--admin"], "`penstock schedules run`"),
         ("penstock_worker", ["--admin"], "no member of penstock_operator"),
     ],

@@ -1,14 +1,18 @@
 """`penstock schedules` and `penstock scheduler`."""
 
+import asyncio
 import json
 import signal
 import subprocess
 import sys
 from collections.abc import Iterator
+from datetime import timedelta
 from typing import Any
 
 import pytest
 
+from penstock import Penstock
+from penstock.engine.scheduler import sync
 from tests.support.desk import Desk
 from tests.support.desks import Command
 from tests.support.processes import ROOT, environment, run_penstock
@@ -18,9 +22,16 @@ APP = "tests.support.scheduled_app:app"
 
 @pytest.fixture
 def declared(desk: Desk) -> Desk:
-    """A database with the schedules of the sample application."""
-    done = run_penstock(["schedules", "sync", APP], desk.worker_dsn)
-    assert (done.returncode, done.stdout) == (0, "5 schedules written.\n"), done.stderr
+    """A database with some schedules."""
+    app = Penstock(desk.worker_dsn)
+    app.function("rewrite_worker", every=timedelta(hours=1))(lambda: None)
+    app.schedule("daily-report", "report", {"kind": "daily"}, cron="30 3 * * *", timezone="Europe/Berlin")
+
+    async def write() -> None:
+        async with app:
+            await sync(app.pool, app.functions)
+
+    asyncio.run(write())
     return desk
 
 
@@ -51,7 +62,7 @@ def test_the_list_shows_what_runs_when(declared: Desk, penstock: Command) -> Non
     rows = {row["schedule"]: row for row in as_json}
     assert (rows["rewrite_worker"]["every"], rows["rewrite_worker"]["state"]) == (3600.0, "waiting")
     assert (rows["daily-report"]["what"], rows["daily-report"]["payload"]) == ("enqueue report", {"kind": "daily"})
-    assert declared.row("select count(*) as n from penstock.schedules")["n"] == 5
+    assert declared.row("select count(*) as n from penstock.schedules")["n"] == 4
 
 
 def test_a_schedule_is_switched_off_and_on_and_the_pause_is_not_made_up_for(declared: Desk, penstock: Command) -> None:
@@ -80,10 +91,10 @@ def test_an_unknown_schedule_ends_with_3(declared: Desk, penstock: Command, comm
 @pytest.mark.contract("Q-47", "Q-48")
 @pytest.mark.parametrize("role", ["penstock_frontend", "penstock_orchestrator", "penstock_worker"])
 def test_only_operators_ask_for_a_run(declared: Desk, penstock: Command, role: str) -> None:
-    done = penstock("schedules", "run", "pulse", role=role)
+    done = penstock("schedules", "run", "rewrite_worker", role=role)
 
     assert done.exit_code == 6
-    assert schedule(declared, "pulse")["requested_at"] is None
+    assert schedule(declared, "rewrite_worker")["requested_at"] is None
 
 
 @pytest.mark.contract("Q-47", "C-57")
@@ -102,6 +113,13 @@ def test_the_scheduler_runs_what_is_due_and_what_is_asked_for_until_it_is_told_t
     assert events[-1] == "scheduler_stopped"
     assert "scheduler_stopping" in events
     assert desk.row("select count(*) as n from penstock.runs where finished_at is null")["n"] == 0
+
+
+def test_the_schedules_of_an_application_are_written_by_name(desk: Desk) -> None:
+    done = run_penstock(["schedules", "sync", APP], desk.worker_dsn)
+
+    assert (done.returncode, done.stdout) == (0, "5 schedules written.\n"), done.stderr
+    assert schedule(desk, "pulse")["source"] == "app"
 
 
 def test_a_scheduler_without_an_application_says_which_one_it_needs(desk: Desk) -> None:

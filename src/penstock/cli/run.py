@@ -79,8 +79,7 @@ def _application(target: str | None, function: str) -> Penstock:
         found = Penstock()
     else:
         found = applications.load(target)
-    ids = {name for job_type in found.types for name in job_type.log_ids}
-    logs.configure(found.settings.log_level, found.settings.log_format, ids=ids)
+    logs.configure(found.settings.log_level, found.settings.log_format)
     return found
 
 

@@ -38,8 +38,7 @@ def scheduler(
     with told():
         found = applications.load(application)
         found.settings = settings_of(found, {key: value for key, value in given.items() if value is not None})
-        ids = {field for job_type in found.types for field in job_type.log_ids}
-        logs.configure(found.settings.log_level, found.settings.log_format, ids=ids)
+        logs.configure(found.settings.log_level, found.settings.log_format)
         dsn = applications.login(found, WORKER)
         asyncio.run(_schedule(found, dsn, name))
     leave(0)
