@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 from uuid import UUID
@@ -22,9 +23,9 @@ async def waits(harness: Harness, job_id: UUID) -> timedelta:
 
 async def letter(harness: Harness, job_id: UUID) -> asyncpg.Record:
     """The job's dead letter."""
-    row = await harness.app.pool.fetchrow("select * from penstock.dead_letters where job_id = $1", job_id)
-    assert row is not None
-    return row
+    [row] = await harness.app.pool.fetch("select * from penstock.dead_letters where job_id = $1", job_id)
+    found: asyncpg.Record = row
+    return found
 
 
 async def stages(harness: Harness, job_id: UUID) -> dict[str, int]:
@@ -37,6 +38,13 @@ async def alerts(harness: Harness) -> list[tuple[str, str]]:
     """(kind, severity) of every alert."""
     rows = await harness.app.pool.fetch("select kind, severity from penstock.alerts order by alert_id")
     return [(row["kind"], row["severity"]) for row in rows]
+
+
+async def until(db: Any, condition: str, *arguments: Any, seconds: float = 30) -> None:
+    """Wait until a query answers true; the server itself takes the pauses."""
+    async with asyncio.timeout(seconds):
+        while not await db.fetchval(f"select {condition}", *arguments):
+            await db.execute("select pg_sleep(0.01)")
 
 
 class Answer:

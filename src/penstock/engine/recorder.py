@@ -136,7 +136,8 @@ class Recorder:
         completed, self._completed = self._completed, []
         others, self._others = self._others, []
         over, self._runs = self._runs, []
-        self._writing = len(completed) + len(others)
+        count = len(completed) + len(others)
+        self._writing += count  # a second flush may begin while this one is being written
         passing(CrashPoint.BEFORE_RECORD)
         try:
             await self._write_completed(completed, over)
@@ -145,7 +146,7 @@ class Recorder:
             if self._mends or self._trips:
                 await self._move_breakers()
         finally:
-            self._writing = 0
+            self._writing -= count
         if completed or others:
             passing(CrashPoint.AFTER_RECORD)
             self._freed()

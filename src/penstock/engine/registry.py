@@ -9,8 +9,8 @@ import json
 from typing import TYPE_CHECKING, Any, Final, get_type_hints
 
 from penstock.contract.errors import ArgumentsInvalid, SettingsInvalid, UnknownType
-from penstock.telemetry.logs import allow_ids
 from penstock.engine.arguments import typed_decoder
+from penstock.telemetry.logs import allow_ids
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -180,12 +180,19 @@ def _annotation(handler: Handler, parameter: inspect.Parameter) -> Any:
     if not isinstance(parameter.annotation, str):
         return parameter.annotation
     try:
-        return get_type_hints(handler)[parameter.name]
+        return get_type_hints(_annotated(handler))[parameter.name]
     except (NameError, KeyError):
         raise SettingsInvalid(
             f"the type {parameter.annotation!r} of the arguments of {_name(handler)} cannot be resolved; "
             "define it at module level and import it at run time, or pass args=... to the decorator"
         ) from None
+
+
+def _annotated(handler: Handler) -> Any:
+    """The function that carries the annotations: that of a partial, or of an object that can be called."""
+    while isinstance(handler, functools.partial):
+        handler = handler.func
+    return handler if inspect.isroutine(handler) else type(handler).__call__
 
 
 def _decoder(kind: Any) -> Decoder:
