@@ -48,6 +48,7 @@ async def test_a_replay_begins_at_the_failed_stage_with_the_results_of_the_other
 async def test_a_full_restart_repeats_every_stage(office: Office) -> None:
     letter = await office.validated(await office.dead("notify"))
     made = await replay(office.db, letter, operator="ann", full_restart=True)
+    assert await office.db.fetchval("select count(*) from penstock.stages where job_id = $1", made) == 0
     await office.h.drain()
     assert office.stages_called(made) == ["fetch", "llm", "notify"]
     assert (await dead_letters.events(office.db, letter))[-1].detail["full_restart"] is True
