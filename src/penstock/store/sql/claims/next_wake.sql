@@ -33,5 +33,7 @@ select (select min(due.run_at) - penstock.now()
                       end as opens
                  from penstock.types as t
                 where t.job_type = any($1::text[]) and t.gated
-                  and exists (select from penstock.jobs as j
-                               where j.job_type = t.job_type and j.status = 'queued' and j.ready)) as gate) as next_gate
+                  -- Ordered as the index is: for a bare EXISTS the planner may walk over the whole table.
+                  and (select true from penstock.jobs as j
+                        where j.job_type = t.job_type and j.status = 'queued' and j.ready
+                        order by j.priority, j.created_at, j.job_id limit 1)) as gate) as next_gate

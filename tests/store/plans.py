@@ -1,0 +1,57 @@
+"""What a statement did: the nodes of its plan, the pages it touched, the scans of penstock.jobs it made."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import psycopg
+
+SCANS = """
+select 'table' as name, pg_stat_get_xact_numscans('penstock.jobs'::regclass)
+union all
+select c.relname, pg_stat_get_xact_numscans(i.indexrelid)
+  from pg_index i join pg_class c on c.oid = i.indexrelid where i.indrelid = 'penstock.jobs'::regclass
+"""
+
+
+@dataclass(frozen=True)
+class Plan:
+    """One run of a statement, undone afterwards."""
+
+    nodes: tuple[dict[str, Any], ...]
+    buffers: int
+    sequential: int  # whole scans of penstock.jobs, inside functions too
+    indexes: frozenset[str]  # indexes of penstock.jobs that were read, inside functions too
+    rows: int
+
+
+def explain(connection: psycopg.Connection[Any], sql: str, arguments: Sequence[Any], mode: str) -> Plan:
+    """Run *sql* as a prepared statement in plan mode *mode* and say what it did; nothing stays.
+
+    The second of two runs is taken: the first one pays for caches of the session.
+    """
+    cursor = psycopg.ClientCursor(connection)
+    cursor.execute("deallocate all")
+    cursor.execute(f"set plan_cache_mode = force_{mode}_plan")
+    cursor.execute(b"prepare s as " + sql.encode())
+    marks = ", ".join(["%s"] * len(arguments))
+    for _ in range(2):
+        before = dict(cursor.execute(SCANS).fetchall())
+        cursor.execute(f"explain (analyze, buffers, timing off, format json) execute s({marks})", arguments)
+        (top,) = cursor.fetchall()[0][0]
+        after = dict(cursor.execute(SCANS).fetchall())
+        connection.rollback()
+    nodes = tuple(_walk(top["Plan"]))
+    return Plan(
+        nodes=nodes,
+        buffers=top["Plan"]["Shared Hit Blocks"] + top["Plan"]["Shared Read Blocks"],
+        sequential=after["table"] - before["table"],
+        indexes=frozenset(name for name, scans in after.items() if name != "table" and scans > before[name]),
+        rows=top["Plan"]["Actual Rows"],
+    )
+
+
+def _walk(node: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    yield node
+    for child in node.get("Plans", ()):
+        yield from _walk(child)
