@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import shutil
+import signal
 import time
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import replace
@@ -53,7 +54,11 @@ def main(
     sizes = replace(sizes, rounds=rounds or sizes.rounds, jobs=jobs, small=small)
     chosen = _known(only, SCENARIOS, "--only")
     loaded = _load(console, _known(contestants, NAMES, "--contestants"))
-    asyncio.run(_bench(console, sizes, chosen, loaded, output))
+    try:
+        asyncio.run(_bench(console, sizes, chosen, loaded, output))
+    except (asyncio.CancelledError, KeyboardInterrupt):
+        console.print("stopped; nothing was saved")
+        raise typer.Exit(130) from None
 
 
 def _known(given: str, known: Sequence[str], option: str) -> list[str]:
@@ -79,6 +84,7 @@ async def _bench(
 ) -> None:
     home = output.parent.absolute() / "bench"
     began = time.monotonic()
+    _stop_when_told()
     async with Server(home) as server:
         run = Run(sizes, server, home, Measures(), console)
         await _rounds(run, [name for name in chosen if name in ROUNDS], contestants)
@@ -92,6 +98,13 @@ async def _bench(
     console.print(f"{seconds / 60:.1f} minutes; every round in {output}")
     if not run.measures.failures:
         shutil.rmtree(home, ignore_errors=True)
+
+
+def _stop_when_told() -> None:
+    """SIGTERM ends the run as Ctrl-C does: workers are killed and the server is stopped and removed."""
+    task = asyncio.current_task()
+    if task is not None:
+        asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, task.cancel)
 
 
 async def _rounds(run: Run, chosen: Sequence[str], contestants: Sequence[Contestant]) -> None:
