@@ -40,6 +40,7 @@ lint: $(READY) ## Style, types and layers: ruff, mypy strict, import-linter
 
 .PHONY: bench
 bench: $(READY) ## Penstock beside its peers, one table of ratios
+	@$(UV) sync --quiet --locked --all-extras --group bench
 	@$(BIN)/python -m bench $(ARGS)
 
 .PHONY: chaos

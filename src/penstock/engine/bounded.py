@@ -11,13 +11,11 @@ import asyncio
 import json
 import socket
 import time
-from contextlib import suppress
 from datetime import timedelta
 from typing import TYPE_CHECKING, Final
 from uuid import UUID
 
 from penstock.contract.claims import Caps
-from penstock.contract.errors import WorkerNameTaken
 from penstock.contract.policies import CONTROL_CHANNEL
 from penstock.contract.verdicts import Requeued, Verdict
 from penstock.engine.crew import Crew
@@ -28,7 +26,6 @@ from penstock.engine.running import Running, Stop
 from penstock.engine.runs import Run
 from penstock.store import claims as claim_store
 from penstock.store import connect
-from penstock.store import workers as worker_store
 from penstock.telemetry import events
 
 if TYPE_CHECKING:
@@ -42,8 +39,6 @@ if TYPE_CHECKING:
     from penstock.store.workers import Identity
 
 PAUSE: Final = 1.0  # seconds before a run asks a database again that was away
-NAME_TRIES: Final = 20
-MAX_NAME: Final = 90  # leaves room for a number
 ORPHAN_AGE: Final = timedelta(minutes=10)
 
 
@@ -127,12 +122,7 @@ class BoundedRun(Crew):
 
     async def _take_name(self, pool: Pool) -> Identity:
         """A name of its own: the worker's, if it has one, belongs to the worker."""
-        base = (self._settings.worker_name or socket.gethostname())[:MAX_NAME]
-        for _ in range(NAME_TRIES):
-            self._name = await worker_store.free_name(pool, base)
-            with suppress(WorkerNameTaken):  # by another run that started at the same moment
-                return await super()._take_name(pool)
-        return await super()._take_name(pool)
+        return await self._take_free_name(pool, self._settings.worker_name or socket.gethostname())
 
     async def _take_all(self) -> None:
         """Rounds, until one of them finds nothing: a limit may free a job only when another one has ended."""

@@ -9,10 +9,12 @@ from __future__ import annotations
 import asyncio
 import os
 import socket
+from contextlib import suppress
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any, Final
 from uuid import uuid4
 
+from penstock.contract.errors import WorkerNameTaken
 from penstock.engine.deadlines import Deadlines
 from penstock.engine.executor import Executor
 from penstock.engine.fetcher import Fetcher
@@ -36,6 +38,8 @@ if TYPE_CHECKING:
     from penstock.settings import Settings
     from penstock.store.connect import Pool
 
+NAME_TRIES: Final = 20
+MAX_NAME: Final = 90  # leaves room for a number
 POOL: Final = 6  # claims, records, stages and effects; handlers' transactions have connections of their own
 
 
@@ -44,7 +48,7 @@ class Crew:
 
     _pool: Pool
 
-    def __init__(  # noqa: PLR0913 - the options of a worker, all named
+    def __init__(
         self,
         dsn: str,
         types: Sequence[JobType],
@@ -110,8 +114,19 @@ class Crew:
         return pool
 
     async def _take_name(self, pool: Pool) -> worker_store.Identity:
-        host = socket.gethostname()[:60]
-        name = self._name or await worker_store.free_name(pool, host)
+        if self._name is not None:
+            return await self._register(pool, self._name)
+        return await self._take_free_name(pool, socket.gethostname())
+
+    async def _take_free_name(self, pool: Pool, base: str) -> worker_store.Identity:
+        """The first free slot of *base*; another process that starts at the same moment may be quicker."""
+        for _ in range(NAME_TRIES):
+            with suppress(WorkerNameTaken):
+                return await self._register(pool, await worker_store.free_name(pool, base[:MAX_NAME]))
+        return await self._register(pool, await worker_store.free_name(pool, base[:MAX_NAME]))
+
+    async def _register(self, pool: Pool, name: str) -> worker_store.Identity:
+        host = socket.gethostname()[:MAX_NAME]
         who = worker_store.Identity(name, self.instance, host, os.getpid(), VERSION)
         await worker_store.register(pool, who, sorted(self._types), self.concurrency)
         return who

@@ -245,3 +245,37 @@ async def test_a_worker_wakes_for_the_next_job_that_falls_due(floor: Floor) -> N
         await floor.app.enqueue("echo", delay=0.3)
         await done.wait()
         await worker.settle()
+
+
+@pytest.mark.contract("Q-03")
+async def test_a_worker_whose_recorder_dies_stops_and_says_so(floor: Floor, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Work that nobody records must not go on; the leases bring the jobs back."""
+
+    async def broken(*_: Any) -> None:
+        raise RuntimeError("no disk, no ink")
+
+    floor.app.job("echo")(nothing)
+    worker = floor.app.worker(dsn=floor.dsn)
+    task = asyncio.create_task(worker.run())
+    await worker.ready.wait()
+    monkeypatch.setattr(worker.recorder, "_write_completed", broken)
+    job_id = await floor.app.enqueue("echo")
+    async with asyncio.timeout(10):
+        with pytest.raises(RuntimeError):
+            await task
+    assert (await floor.job(job_id))["status"] == "processing"
+
+
+@pytest.mark.contract("C-54")
+async def test_workers_that_start_at_the_same_moment_get_different_names(floor: Floor) -> None:
+    floor.app.job("echo")(nothing)
+    await floor.app.sync_types()
+    workers = [floor.app.worker(dsn=floor.dsn) for _ in range(4)]
+    tasks = [asyncio.create_task(worker.run()) for worker in workers]
+    await asyncio.gather(*(worker.ready.wait() for worker in workers))
+    names = {worker.worker_id for worker in workers}
+    for worker in workers:
+        worker.stop()
+    await asyncio.gather(*tasks)
+    assert len(names) == 4
+    assert {name.rpartition("-")[2] for name in names} == {"1", "2", "3", "4"}
