@@ -17,7 +17,7 @@ def enable() -> bool:
     """Begin to trace; False when OpenTelemetry is not installed (extra `tracing`)."""
     global _tracer  # noqa: PLW0603 - one process has one tracer
     try:
-        from opentelemetry import trace  # noqa: PLC0415 - optional
+        from opentelemetry import trace
     except ImportError:
         return False
     _tracer = trace.get_tracer("penstock")
@@ -36,6 +36,10 @@ def job_span(claim: Claim) -> AbstractContextManager[Any]:
     span: AbstractContextManager[Any] = _tracer.start_as_current_span(
         f"job {claim.job_type}",
         record_exception=False,  # its message could hold text of a user
-        attributes={"penstock.job_id": str(claim.job_id), "penstock.stage": claim.stage, "penstock.attempt": claim.attempt},
+        attributes={
+            "penstock.job_id": str(claim.job_id),
+            "penstock.stage": claim.stage,
+            "penstock.attempt": claim.attempt,
+        },
     )
     return span

@@ -12,7 +12,6 @@ import pytest
 from penstock import Penstock
 from penstock.contract.claims import Trigger
 from penstock.engine.listener import Listener
-from penstock.engine.worker import Worker
 from tests.engine.worker.conftest import Floor
 
 
@@ -316,77 +315,6 @@ async def test_the_poll_interval_is_a_setting(dsn: str, monkeypatch: pytest.Monk
     assert Penstock(dsn).settings.poll_seconds == 2
     monkeypatch.delenv("PENSTOCK_POLL_SECONDS")
     assert Penstock(dsn).settings.poll_seconds == 30
-
-
-@pytest.mark.contract("D-52", "C-06")
-async def test_a_job_canceled_while_it_waits_for_a_slot_is_not_run(
-    floor: Floor, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("penstock.engine.slots.RECHECK", 0.0)
-    monkeypatch.setattr(Worker, "_on_control", lambda *_: None)  # the word of the cancel does not get through
-    release, entered = asyncio.Event(), asyncio.Event()
-    ran: list[int] = []
-
-    @floor.app.job("one")
-    async def one(job: Any, args: dict[str, int]) -> None:
-        ran.append(args["n"])
-        entered.set()
-        await release.wait()
-
-    async with floor.working(concurrency=1) as worker:
-        worker.slots._ahead = 10  # claimed ahead of the one slot
-        first = await floor.app.enqueue("one", {"n": 1})
-        await entered.wait()
-        second = await floor.app.enqueue("one", {"n": 2})
-        await floor.until("status = 'processing' from penstock.jobs where job_id = $1", second)
-        await floor.owner.execute("select penstock.cancel($1, 'test', null)", second)
-        release.set()
-        await floor.until("status = 'completed' from penstock.jobs where job_id = $1", first)
-        await worker.settle()
-    assert ran == [1]
-    assert (await floor.job(second))["status"] == "canceled"
-
-
-@pytest.mark.contract("C-06", "A-12")
-async def test_canceling_a_running_job_stops_its_handler_and_drops_its_result(floor: Floor) -> None:
-    entered, stopped = asyncio.Event(), asyncio.Event()
-
-    @floor.app.job("slow")
-    async def slow(job: Any, args: Any) -> None:
-        entered.set()
-        try:
-            await asyncio.Event().wait()
-        finally:
-            stopped.set()
-
-    job_id = await floor.app.enqueue("slow")
-    async with floor.working() as worker, asyncio.timeout(10):
-        await entered.wait()
-        await floor.owner.execute("select penstock.cancel($1, 'test', null)", job_id)
-        await stopped.wait()
-        await worker.settle()
-    assert (await floor.job(job_id))["status"] == "canceled"
-
-
-@pytest.mark.contract("C-25")
-async def test_work_not_started_is_given_back_at_once_when_the_worker_stops(floor: Floor) -> None:
-    release, entered = asyncio.Event(), asyncio.Event()
-
-    @floor.app.job("one")
-    async def one(job: Any, args: Any) -> None:
-        entered.set()
-        await release.wait()
-
-    async with floor.working(concurrency=1) as worker:
-        worker.slots._ahead = 10
-        await floor.app.enqueue_many("one", [{"n": n} for n in range(5)])
-        await floor.owner.execute("select pg_notify('penstock_jobs', '')")
-        await entered.wait()
-        await floor.until("count(*) = 5 from penstock.jobs where status = 'processing'")
-        worker.stop()
-        await floor.until("count(*) = 4 from penstock.jobs where status = 'queued' and attempt_count = 0")
-        release.set()
-    assert await floor.counts() == {"completed": 1, "queued": 4}
 
 
 @pytest.mark.contract("D-65", "D-66")
