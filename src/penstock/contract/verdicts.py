@@ -87,6 +87,11 @@ class Lost:
 Verdict = Completed | Advanced | Retried | Died | Requeued | Ended | Recorded | Lost
 
 
+def alarms(verdict: Verdict) -> bool:
+    """Whether the next job of the type would probably fail likewise, so that its breaker must hear of it first."""
+    return type(verdict) is Died and verdict.failure.opens_breaker
+
+
 def judge(failure: Failure, attempts: int, budget: int, policy: Policy, random: Callable[[], float]) -> Retried | Died:
     """Decide about a failed attempt.
 

@@ -103,6 +103,9 @@ class Fetcher:
 
     async def _claim(self, group: Group, run: Run, limit: int) -> list[Claim]:
         passing(CrashPoint.BEFORE_CLAIM)
+        while self._recorder.alarmed and not self.stopping:
+            await self._recorder.flush()
+            await asyncio.sleep(0.001)
         if self._recorder.requeued:
             self._recorder.requeued = False
             self._marks.drop()

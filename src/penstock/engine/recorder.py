@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 from penstock.contract.crash import CrashPoint, passing
 from penstock.contract.failure_signals import sqlstate
 from penstock.contract.failures import FailureClass, opens_breaker
-from penstock.contract.verdicts import Completed, Died, Ended, Lost, Reason, Requeued, Retried, Verdict
+from penstock.contract.verdicts import Completed, Died, Ended, Lost, Reason, Requeued, Retried, Verdict, alarms
 from penstock.engine.failing import judged
 from penstock.engine.halves import in_halves
 from penstock.engine.letters import PUT_OFF, death, give_back, put_off, retry
@@ -66,6 +66,7 @@ class Recorder:
         self._mends: set[str] = set()  # types with a success that ends a row of failures
         self._trips: list[tuple[str, str]] = []  # type and code of failures that count for a breaker
         self.shaky: set[str] = set()  # types whose breaker has counted a failure
+        self.alarmed = 0  # failures not yet written that may open a breaker: claim nothing before they are
         self.gate_freed = False  # a job of a type with limits has ended: there may be room for the next
         self.requeued = False  # something went back since the fetcher last looked
 
@@ -91,6 +92,9 @@ class Recorder:
             self._completed.append(running)
         else:
             self._others.append((running, verdict, stack))
+            if alarms(verdict):
+                self.alarmed += 1
+                self._full.set()
         self._some.set()
         if len(self._completed) >= SET:
             self._full.set()
@@ -147,6 +151,7 @@ class Recorder:
                 await self._move_breakers()
         finally:
             self._writing -= count
+            self.alarmed -= sum(alarms(verdict) for _, verdict, _ in others)
         if completed or others:
             passing(CrashPoint.AFTER_RECORD)
             self._freed()
@@ -207,10 +212,12 @@ class Recorder:
                     deaths.append((running, death(running, verdict, stack, self._place.worker_id)))
                 case _:
                     await self._write_single(running, verdict)
-        if requeues:
-            await self._write_requeues(requeues)
         if deaths:
             await self._write_deaths(deaths)
+            if self._trips:
+                await self._move_breakers()  # before what was given back can be claimed again
+        if requeues:
+            await self._write_requeues(requeues)
 
     async def _write_single(self, running: Running, verdict: Verdict) -> None:
         match verdict:

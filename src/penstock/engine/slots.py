@@ -13,8 +13,8 @@ from collections import deque
 from datetime import timedelta
 from typing import TYPE_CHECKING, Final
 
-from penstock.contract.verdicts import Requeued
-from penstock.engine.executor import LOST, Executor
+from penstock.contract.verdicts import Requeued, alarms
+from penstock.engine.executor import COMPLETED, LOST, Executor
 from penstock.engine.recorder import MOST_WAITING, log_ids
 from penstock.engine.running import Running, Stop
 from penstock.store import claims as store
@@ -124,6 +124,10 @@ class Slots:
             running.task = None
             self._finished += 1
             put(running, verdict, stack)
+            if verdict is not COMPLETED and alarms(verdict):
+                self.release(
+                    {running.claim.job_type}
+                )  # the next would fail likewise: let the breaker see this one first
             if len(backlog) < self._ahead // 2:
                 self._room.set()
             now = time.monotonic()

@@ -74,7 +74,7 @@ async def resume(db: Db, job_type: str) -> None:
 
 
 async def trip_breaker(db: Db, job_type: str, code: str) -> bool:
-    """Count a failure that retries cannot mend; True when the breaker is open now.
+    """Count a failure that retries cannot mend; True when that has opened the breaker.
 
     Told to all workers, so that whichever of them has a success next ends the row.
     """

@@ -60,10 +60,15 @@ declare
     taken uuid[];
     picked uuid[];
 begin
-    -- Jobs without a key are older than the limit: since it was set, a job without one gets the key ''.
+    -- Since the limit was set a job without a key gets the key ''. Jobs that have none are older, so they stand in
+    -- front; looking further would mean to walk through the backlogs of the keys.
     picked := array(
         select j.job_id from penstock.jobs j
-         where j.job_type = p_type.job_type and j.status = 'queued' and j.ready and j.limit_key is null
+         where j.job_id = any(array(
+               select front.job_id from penstock.jobs front
+                where front.job_type = p_type.job_type and front.status = 'queued' and front.ready
+                order by front.priority, front.created_at, front.job_id limit 50))
+           and j.status = 'queued' and j.ready and j.limit_key is null
          order by j.priority, j.created_at, j.job_id limit p_room for update skip locked);
     while cardinality(picked) < p_room and seen < 1000 loop
         if this_key is null then
@@ -180,7 +185,7 @@ end
 $$;
 
 -- The breaker of a type. Trips on the n-th failure in a row of a class that no retry can mend, and again whenever a
--- probe fails so. True when it is open now.
+-- probe fails so. True when this has opened it.
 create function penstock.trip_breaker(p_type text, p_code text) returns boolean
     language plpgsql volatile
 as $$
@@ -203,7 +208,7 @@ begin
         insert into penstock.alerts (kind, severity, subject)
         values ('breaker_opened', 'alert', jsonb_build_object('job_type', p_type, 'code', p_code));
     end if;
-    return true;
+    return type.breaker <> 'open';
 end
 $$;
 
