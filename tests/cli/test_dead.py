@@ -18,27 +18,7 @@ def _types(desk: Desk) -> None:
 @pytest.fixture
 def letters(desk: Desk) -> list[str]:
     """Three dead letters: two of one class, one of another."""
-    found = []
-    for error_class in ("SCHEMA_INVALID", "SCHEMA_INVALID", "AUTH_DENIED"):
-        job_id = desk.put("refused", {"text": "private words"})
-        desk.owner.execute(
-            "update penstock.jobs set status = 'processing', claim_seq = 1, claimed_by = 'w', "
-            "claimed_at = penstock.now(), lease_expires_at = penstock.now() where job_id = %s",
-            (job_id,),
-        )
-        desk.owner.execute(
-            "update penstock.jobs set status = 'failed', lease_expires_at = null, finished_at = penstock.now(), "
-            "last_error_code = %s, last_error_at = penstock.now() where job_id = %s",
-            (error_class, job_id),
-        )
-        desk.owner.execute(
-            "select penstock.bury(%s, null, 'refused', 'run', %s, false, 'non_retryable', 'the stack', "
-            '\'{"stage": "run"}\', 1, null, null)',
-            (job_id, error_class),
-        )
-        row = desk.row("select dead_letter_id from penstock.dead_letters where job_id = %s", job_id)
-        found.append(str(row["dead_letter_id"]))
-    return found
+    return [str(desk.fail("refused", name)[1]) for name in ("SCHEMA_INVALID", "SCHEMA_INVALID", "AUTH_DENIED")]
 
 
 def done(penstock: Command, *arguments: str) -> dict[str, Any]:

@@ -151,15 +151,7 @@ def test_only_an_operator_cancels(desk: Desk, penstock: Command, role: str) -> N
 @pytest.mark.contract("C-06")
 def test_what_has_ended_cannot_be_canceled_and_the_others_are(desk: Desk, penstock: Command) -> None:
     ended, other = desk.put("noop"), desk.put("noop")
-    desk.owner.execute(
-        "update penstock.jobs set status = 'processing', claim_seq = 1, claimed_by = 'w', claimed_at = now(), "
-        "lease_expires_at = now() where job_id = %s",
-        (ended,),
-    )
-    desk.owner.execute(
-        "update penstock.jobs set status = 'completed', lease_expires_at = null, finished_at = now() where job_id = %s",
-        (ended,),
-    )
+    desk.complete(ended)
 
     done = penstock("jobs", "cancel", str(ended), str(other), "--json")
 
@@ -178,7 +170,7 @@ def test_only_failed_jobs_are_retried(desk: Desk, penstock: Command) -> None:
 
 
 def test_a_failed_job_of_a_plain_type_is_retried_by_its_id(desk: Desk, penstock: Command) -> None:
-    job_id = fail(desk)
+    job_id, _ = desk.fail("refused")
     done = penstock("jobs", "retry", str(job_id), "--who", "ann", "--json")
     assert done.exit_code == 0, done.output
     (row,) = json.loads(done.stdout)
@@ -186,12 +178,3 @@ def test_a_failed_job_of_a_plain_type_is_retried_by_its_id(desk: Desk, penstock:
     assert (replay["status"], replay["replay_of_job_id"]) == ("queued", job_id)
     assert desk.status(job_id) == "failed"
     assert json.loads(penstock("jobs", "list", "--status", "failed", "--json").stdout)[0]["job_id"] == str(job_id)
-
-
-def fail(desk: Desk) -> UUID:
-    """A job that a worker has failed for good."""
-    worker = desk.worker("--types", "refused").ready()
-    job_id = desk.put("refused")
-    worker.wait_for("job_failed", job_id=str(job_id))
-    assert worker.stop() == 0
-    return job_id

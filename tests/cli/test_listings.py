@@ -4,7 +4,9 @@ import json
 from typing import Any
 
 import pytest
+from typer.testing import CliRunner
 
+from penstock.cli import cli
 from tests.support.desk import Desk
 from tests.support.desks import Command
 from tests.support.processes import run_penstock
@@ -92,10 +94,10 @@ def test_an_absurd_limit_is_wrong_usage(penstock: Command, limit: str) -> None:
 
 
 def test_help_names_every_group_and_an_unknown_command_is_wrong_usage() -> None:
-    shown = run_penstock(["--help"], None)
+    shown = CliRunner().invoke(cli, ["--help"])
     for group in ("worker", "jobs", "dead", "types", "workers", "runs", "alerts", "effects", "stats", "db", "demo"):
         assert f" {group} " in shown.stdout
-    assert run_penstock(["nope"], None).returncode == 2
+    assert CliRunner().invoke(cli, ["nope"]).exit_code == 2
     assert run_penstock(["--version"], None).stdout.startswith("penstock ")
 
 

@@ -8,7 +8,6 @@ from typing import Any
 import pytest
 
 from tests.support.desk import Desk
-from tests.support.servers import wait_for_death
 
 
 def held(desk: Desk, tmp_path: Path, job_type: str = "held") -> tuple[Any, Path]:
@@ -34,8 +33,9 @@ def test_a_first_signal_finishes_what_runs_and_exits_with_0(desk: Desk, tmp_path
     assert desk.row("select stopped_at is not null as stopped from penstock.workers")["stopped"]
 
 
-def test_ctrl_c_is_as_good_as_sigterm(desk: Desk) -> None:
-    worker = desk.worker("--types", "noop").ready()
+def test_ctrl_c_is_as_good_as_sigterm_and_a_name_silent_for_a_minute_may_be_taken(desk: Desk) -> None:
+    desk.name_taken("one", seconds_ago=61)
+    worker = desk.worker("--types", "noop", "--name", "one").ready()
     worker.send(signal.SIGINT)
     assert worker.ended() == 0
     assert worker.seen("worker_stopped")
@@ -85,22 +85,14 @@ def test_a_handler_that_outlives_the_grace_is_stopped_and_its_job_given_back_unc
     assert (tmp_path / "stopped").exists()
 
 
-def test_a_thread_that_cannot_be_stopped_does_not_hold_up_the_end(desk: Desk, tmp_path: Path) -> None:
-    worker = desk.worker("--types", "threaded", "--grace-seconds", "0.05").ready()
+def test_a_thread_runs_beside_others_and_does_not_hold_up_the_end(desk: Desk, tmp_path: Path) -> None:
+    worker = desk.worker("--types", "threaded,noop", "--grace-seconds", "0.05").ready()
     job_id, _ = held(desk, tmp_path, "threaded")
-    worker.wait_for("job_claimed", job_id=str(job_id))
-    assert worker.stop() == 0
-    assert desk.status(job_id) == "queued"
-
-
-def test_a_synchronous_handler_runs_beside_others(desk: Desk, tmp_path: Path) -> None:
-    worker = desk.worker("--types", "threaded,noop").ready()
-    job_id, gate = held(desk, tmp_path, "threaded")
     worker.wait_for("job_claimed", job_id=str(job_id))
     quick = desk.put("noop")
     worker.wait_for("job_completed", job_id=str(quick))
-    gate.touch()
-    worker.wait_for("job_completed", job_id=str(job_id))
+    assert worker.stop() == 0
+    assert desk.status(job_id) == "queued"
 
 
 @pytest.mark.contract("C-06")
@@ -159,20 +151,15 @@ def test_a_crash_point_is_armed_from_the_environment(desk: Desk) -> None:
     assert desk.status(job_id) == "processing"
 
 
-def test_it_needs_neither_tables_nor_migrations_in_its_memory(desk: Desk) -> None:
-    worker = desk.worker("--types", "noop").ready()
-    worker.wait_for("worker_started")
-    maps = Path(f"/proc/{worker.pid}/maps").read_text()
-    assert "sqlalchemy" not in maps
-    assert "psycopg" not in maps
-
-
 def test_a_hundred_handlers_at_once_stay_under_80_mb_and_flat(desk: Desk) -> None:
     worker = desk.worker("--types", "noop", "--concurrency", "100", "--log-level", "warning", "--poll-seconds", "0.2")
     desk.until(lambda: desk.owner.execute("select true from penstock.types where job_type = 'noop'").fetchone())
     early = _rss_after(desk, worker.pid, 5_000)
     late = _rss_after(desk, worker.pid, 20_000)
     assert late < 80
+    maps = Path(f"/proc/{worker.pid}/maps").read_text()
+    assert "sqlalchemy" not in maps
+    assert "psycopg" not in maps
     assert late - early < 5
 
 
@@ -183,12 +170,3 @@ def _rss_after(desk: Desk, pid: int, jobs: int) -> float:
     )
     pages = int(Path(f"/proc/{pid}/statm").read_text().split()[1])
     return pages * os.sysconf("SC_PAGE_SIZE") / 1024 / 1024
-
-
-def test_a_worker_killed_with_9_leaves_a_name_that_another_may_take_after_a_minute(desk: Desk) -> None:
-    worker = desk.worker("--types", "noop", "--name", "one").ready()
-    worker.send(signal.SIGKILL)
-    wait_for_death(worker.pid)
-    desk.pass_time(seconds=61)
-    second = desk.worker("--types", "noop", "--name", "one").ready()
-    assert second.stop() == 0

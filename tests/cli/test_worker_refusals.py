@@ -57,7 +57,7 @@ def test_insecure_accepts_the_risk(desk: Desk, superuser_dsn: str) -> None:
 
 
 def test_two_workers_of_one_name_are_refused_with_6(desk: Desk) -> None:
-    desk.worker("--types", "noop", "--name", "twin").ready()
+    desk.name_taken("twin")
     code, said = worker(desk.worker_dsn, "--types", "noop", "--name", "twin")
     assert code == 6
     assert "'twin' belongs to a worker that is alive" in said

@@ -54,6 +54,49 @@ class Desk:
         found: UUID = row["job_id"]
         return found
 
+    def claim(self, job_id: UUID) -> None:
+        """Move a queued job on by hand, as a worker that is not there."""
+        self.owner.execute(
+            "update penstock.jobs set status = 'processing', claim_seq = claim_seq + 1, claimed_by = 'by hand', "
+            "claimed_at = penstock.now(), lease_expires_at = penstock.now() + interval '1 hour' where job_id = %s",
+            (job_id,),
+        )
+
+    def complete(self, job_id: UUID) -> None:
+        """The same, to its end."""
+        self.claim(job_id)
+        self.owner.execute(
+            "update penstock.jobs set status = 'completed', lease_expires_at = null, finished_at = penstock.now() "
+            "where job_id = %s",
+            (job_id,),
+        )
+
+    def fail(self, job_type: str, error_class: str = "SCHEMA_INVALID") -> tuple[UUID, UUID]:
+        """A job that has failed for good, and its dead letter."""
+        job_id = self.put(job_type, {"text": "private words"})
+        self.claim(job_id)
+        self.owner.execute(
+            "update penstock.jobs set status = 'failed', lease_expires_at = null, finished_at = penstock.now(), "
+            "last_error_code = %s, last_error_at = penstock.now() where job_id = %s",
+            (error_class, job_id),
+        )
+        self.owner.execute(
+            "select penstock.bury(%s, null, %s, 'run', %s, false, 'non_retryable', 'the stack', "
+            '\'{"stage": "run"}\', 1, null, null)',
+            (job_id, job_type, error_class),
+        )
+        letter = self.row("select dead_letter_id from penstock.dead_letters where job_id = %s", job_id)
+        return job_id, letter["dead_letter_id"]
+
+    def name_taken(self, name: str, *, seconds_ago: float = 0) -> None:
+        """The row of a worker of this name that last spoke so long ago."""
+        self.owner.execute(
+            "insert into penstock.workers (worker_id, instance, host, pid, version, types, concurrency, started_at, "
+            "heartbeat_at) values (%s, gen_random_uuid(), 'host', 1, '0', '{}', 1, penstock.now(), "
+            "penstock.now() - make_interval(secs => %s))",
+            (name, seconds_ago),
+        )
+
     def row(self, query: str, *arguments: Any) -> dict[str, Any]:
         found = self.owner.execute(query, arguments).fetchone()
         assert found is not None

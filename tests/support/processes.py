@@ -112,5 +112,5 @@ def run_penstock(
     """A whole command in a process of its own."""
     return subprocess.run(
         [sys.executable, "-m", "penstock", *arguments],
-        cwd=ROOT, env=environment(dsn, env), capture_output=True, text=True, timeout=PATIENCE * 2, check=False,
+        cwd=ROOT, env=environment(dsn, env), capture_output=True, text=True, timeout=PATIENCE * 6, check=False,
     )  # fmt: skip

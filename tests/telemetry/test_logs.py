@@ -14,19 +14,14 @@ import structlog
 from penstock.contract.policies import Policy
 from penstock.engine.registry import JobType, Registry
 from penstock.telemetry import events, logs
-from tests.support.desk import Desk
-from tests.support.processes import WorkerProcess
+from tests.telemetry.conftest import Office
 
 CANARY = "my flatmate Zebulon never cleans the bathroom"
 
 
-@pytest.fixture
-def worker(desk: Desk) -> WorkerProcess:
-    return desk.worker("--name", "scribe", "--log-level", "debug").ready()
-
-
 @pytest.mark.contract("D-67", "C-54")
-def test_a_claim_is_logged_with_its_ids(desk: Desk, worker: WorkerProcess) -> None:
+def test_a_claim_is_logged_with_its_ids(office: Office) -> None:
+    desk, worker = office.desk, office.worker
     job_id, other = desk.put("item", {"item_id": "item-7"}), desk.put("noop")
     line = worker.wait_for("job_claimed", job_id=str(job_id))
     assert line["item_id"] == "item-7"
@@ -36,7 +31,8 @@ def test_a_claim_is_logged_with_its_ids(desk: Desk, worker: WorkerProcess) -> No
 
 
 @pytest.mark.contract("D-67", "D-69")
-def test_the_second_claim_is_attempt_2_and_a_retry_is_announced(desk: Desk, worker: WorkerProcess) -> None:
+def test_the_second_claim_is_attempt_2_and_a_retry_is_announced(office: Office) -> None:
+    desk, worker = office.desk, office.worker
     job_id = desk.put("flaky")
     failed = worker.wait_for("job_failed", job_id=str(job_id))
     assert failed["error_code"] == "NETWORK_TIMEOUT" or failed["error_code"].isupper()
@@ -45,7 +41,8 @@ def test_the_second_claim_is_attempt_2_and_a_retry_is_announced(desk: Desk, work
 
 
 @pytest.mark.contract("D-68")
-def test_a_completion_is_logged_with_its_duration(desk: Desk, worker: WorkerProcess) -> None:
+def test_a_completion_is_logged_with_its_duration(office: Office) -> None:
+    desk, worker = office.desk, office.worker
     job_id = desk.put("item", {"item_id": "item-8"})
     line = worker.wait_for("job_completed", job_id=str(job_id))
     assert line["item_id"] == "item-8"
@@ -53,14 +50,16 @@ def test_a_completion_is_logged_with_its_duration(desk: Desk, worker: WorkerProc
 
 
 @pytest.mark.contract("D-69")
-def test_a_terminal_failure_will_not_be_retried(desk: Desk, worker: WorkerProcess) -> None:
+def test_a_terminal_failure_will_not_be_retried(office: Office) -> None:
+    desk, worker = office.desk, office.worker
     job_id = desk.put("refused")
     line = worker.wait_for("job_failed", job_id=str(job_id))
     assert (line["error_code"], line["will_retry"]) == ("SCHEMA_INVALID", False)
 
 
 @pytest.mark.contract("Q-81", "R-21")
-def test_no_line_holds_a_users_text_or_an_unknown_key(desk: Desk, worker: WorkerProcess) -> None:
+def test_no_line_holds_a_users_text_or_an_unknown_key(office: Office) -> None:
+    desk, worker = office.desk, office.worker
     for job_type in ("chatty", "doomed", "flaky"):
         desk.put(job_type, {"text": CANARY})
     ided = desk.put("item", {"item_id": CANARY})
@@ -69,13 +68,12 @@ def test_no_line_holds_a_users_text_or_an_unknown_key(desk: Desk, worker: Worker
     worker.wait_for("job_completed", job_type="flaky")
     hashed = worker.wait_for("job_completed", job_id=str(ided))["item_id"]
     worker.wait_for("internal_error", what="asyncio", error="ValueError")
-    assert worker.stop() == 0
 
     assert hashed.startswith("sha256:")
     for word in CANARY.split():
         if len(word) > 5:
-            assert not [line for line in worker.lines if word in line]
-    for line in worker.lines:
+            assert not [line for line in list(worker.lines) if word in line]
+    for line in list(worker.lines):
         found = json.loads(line)
         assert set(found) <= logs.KEYS
         assert "dropped" not in found

@@ -11,6 +11,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from penstock.telemetry.exposition import Depths
 from tests.support.desk import Desk
 from tests.support.processes import WorkerProcess
+from tests.telemetry.conftest import Office
 
 Sample = tuple[str, frozenset[tuple[str, str]]]
 
@@ -31,101 +32,105 @@ class Scraped:
     def value(self, name: str, **labels: str) -> float:
         return self.samples.get((name, frozenset(labels.items())), 0.0)
 
+    def since(self, before: "Scraped", name: str, **labels: str) -> float:
+        return self.value(name, **labels) - before.value(name, **labels)
+
     def labels(self, name: str) -> set[frozenset[str]]:
         return {frozenset(key for key, _ in labels) for found, labels in self.samples if found == name}
 
 
-@pytest.fixture
-def port(free_port: Callable[[], int]) -> int:
-    return free_port()
-
-
-@pytest.fixture
-def worker(desk: Desk, port: int) -> WorkerProcess:
-    return desk.worker("--metrics-port", str(port), "--name", "counted", "--poll-seconds", "3600").ready()
-
-
 @pytest.mark.contract("D-61", "C-54")
-def test_the_depth_counts_queued_jobs_due_or_not(desk: Desk, worker: WorkerProcess, port: int) -> None:
-    worker.stop()
+def test_the_depth_counts_queued_jobs_due_or_not(office: Office) -> None:
+    desk = office.desk
+    desk.owner.execute("update penstock.types set paused_at = now() where job_type = 'item'")
+    desk.owner.execute("select pg_notify('penstock_control', '{\"gates\": true}')")
     for _ in range(3):
-        desk.put("noop")
-    desk.put("noop", delay="1 hour")
+        desk.put("item")
     desk.put("item", delay="1 hour")
-    second = desk.worker("--types", "held", "--metrics-port", str(port)).ready()
+    desk.put("held", delay="1 hour")
+    seen: list[Scraped] = []
 
-    found = Scraped(port)
+    def counted() -> bool:
+        seen.append(Scraped(office.port))
+        return seen[-1].value("job_queue_depth", job_type="item") == 4
 
+    desk.until(counted)  # a count is kept for a second
+    found = seen[-1]
     assert found.kinds["job_queue_depth"] == "gauge"
     assert found.labels("job_queue_depth") == {frozenset({"job_type"})}
-    assert found.value("job_queue_depth", job_type="noop") == 4
-    assert found.value("job_queue_depth", job_type="item") == 1
-    assert found.samples["job_queue_depth", frozenset({("job_type", "held")})] == 0
-    assert second.stop() == 0
+    assert found.value("job_queue_depth", job_type="held") == 1
+    assert found.samples["job_queue_depth", frozenset({("job_type", "chatty")})] == 0
 
 
 @pytest.mark.contract("D-62", "D-64")
-def test_claims_and_the_time_in_handlers_are_counted(desk: Desk, worker: WorkerProcess, port: int) -> None:
-    jobs = [desk.put("noop") for _ in range(3)]
+def test_claims_and_the_time_in_handlers_are_counted(office: Office) -> None:
+    before = Scraped(office.port)
+    jobs = [office.desk.put("noop") for _ in range(3)]
     for job_id in jobs:
-        worker.wait_for("job_completed", job_id=str(job_id))
+        office.worker.wait_for("job_completed", job_id=str(job_id))
 
-    found = Scraped(port)
+    found = Scraped(office.port)
 
     assert found.kinds["job_claimed"] == "counter"
     assert found.labels("job_claimed_total") == {frozenset({"job_type", "worker_id"})}
-    assert found.value("job_claimed_total", job_type="noop", worker_id="counted") == 3
+    assert found.since(before, "job_claimed_total", job_type="noop", worker_id="scribe") == 3
     assert found.kinds["job_processing_seconds"] == "histogram"
     assert found.labels("job_processing_seconds_count") == {frozenset({"job_type"})}
-    assert found.value("job_processing_seconds_count", job_type="noop") == 3
-    assert 0 < found.value("job_processing_seconds_sum", job_type="noop") < 3
+    assert found.since(before, "job_processing_seconds_count", job_type="noop") == 3
+    assert 0 < found.since(before, "job_processing_seconds_sum", job_type="noop") < 3
 
 
 @pytest.mark.contract("D-63", "C-02", "C-54")
-def test_each_end_has_its_label_and_a_retry_is_no_end(desk: Desk, worker: WorkerProcess, port: int) -> None:
-    success, dead, failed = desk.put("flaky"), desk.put("doomed"), desk.put("refused")
+def test_each_end_has_its_label_and_a_retry_is_no_end(office: Office) -> None:
+    worker, before = office.worker, Scraped(office.port)
+    success, dead, failed = (office.desk.put(job_type) for job_type in ("flaky", "doomed", "refused"))
     worker.wait_for("job_completed", job_id=str(success))
     worker.wait_for("job_failed", job_id=str(dead), will_retry=False)
     worker.wait_for("job_failed", job_id=str(failed), will_retry=False)
 
-    found = Scraped(port)
+    found = Scraped(office.port)
 
     assert found.labels("job_completed_total") == {frozenset({"job_type", "status"})}
-    counted = {dict(labels)["job_type"] + " " + dict(labels)["status"]: value
-               for (name, labels), value in found.samples.items() if name == "job_completed_total"}  # fmt: skip
-    assert counted == {"flaky success": 1, "doomed dead": 1, "refused failed": 1}
+    counted = {
+        (job_type, status): found.since(before, "job_completed_total", job_type=job_type, status=status)
+        for job_type in ("flaky", "doomed", "refused")
+        for status in ("success", "failed", "dead")
+    }
+    ends = {("flaky", "success"): 1.0, ("doomed", "dead"): 1.0, ("refused", "failed"): 1.0}
+    assert {pair: count for pair, count in counted.items() if count} == ends
 
 
 @pytest.mark.contract("D-65")
-def test_pokes_are_counted_by_channel(desk: Desk, worker: WorkerProcess, port: int) -> None:
-    before = Scraped(port).value("job_notification_received_total", channel="penstock_jobs")
+def test_pokes_are_counted_by_channel(office: Office) -> None:
+    before = Scraped(office.port)
     for _ in range(3):
-        desk.owner.execute("select penstock.poke('penstock_jobs', 'noop')")
-    job_id = desk.put("noop")
-    worker.wait_for("job_completed", job_id=str(job_id))
+        office.desk.owner.execute("select penstock.poke('penstock_jobs', 'noop')")
+    job_id = office.desk.put("noop")  # one more
+    office.worker.wait_for("job_completed", job_id=str(job_id))
 
-    found = Scraped(port)
+    found = Scraped(office.port)
 
     assert found.labels("job_notification_received_total") == {frozenset({"channel"})}
-    assert found.value("job_notification_received_total", channel="penstock_jobs") - before in (3, 4)
+    assert found.since(before, "job_notification_received_total", channel="penstock_jobs") == 4
 
 
 @pytest.mark.contract("D-66", "C-54")
-def test_polls_are_counted_the_startup_scan_included(desk: Desk, port: int) -> None:
-    desk.worker("--types", "noop", "--metrics-port", str(port), "--poll-seconds", "0.05").ready()
-    found: list[Scraped] = []
+def test_polls_are_counted_the_startup_scan_included(office: Office) -> None:
+    seen: list[Scraped] = [Scraped(office.port)]
+    assert seen[0].value("job_poll_scanned_total") >= 1
 
-    def polled() -> bool:
-        found.append(Scraped(port))
-        return found[-1].value("job_poll_scanned_total") >= 3
+    def polled_twice() -> bool:
+        seen.append(Scraped(office.port))
+        return seen[-1].since(seen[0], "job_poll_scanned_total") >= 2
 
-    desk.until(polled)
-    assert found[-1].labels("job_poll_scanned_total") == {frozenset()}
-    assert found[-1].kinds["job_poll_scanned"] == "counter"
+    office.desk.until(polled_twice)
+    assert seen[-1].labels("job_poll_scanned_total") == {frozenset()}
+    assert seen[-1].kinds["job_poll_scanned"] == "counter"
 
 
 @pytest.mark.contract("C-54")
-def test_several_processes_count_as_one_also_after_one_of_them_died(desk: Desk, port: int) -> None:
+def test_several_processes_count_as_one_also_after_one_of_them_died(desk: Desk, free_port: Callable[[], int]) -> None:
+    port = free_port()
     crew = desk.worker(
         "--types", "noop,item", "--processes", "2", "--concurrency", "2", "--name", "crew", "--metrics-port", str(port)
     )

@@ -2,6 +2,7 @@
 
 import os
 import signal
+import socket
 from collections.abc import Callable
 from pathlib import Path
 
@@ -30,34 +31,34 @@ def alive(desk: Desk) -> list[tuple[str, int]]:
 
 
 @pytest.mark.contract("C-54")
-def test_a_process_that_dies_gets_a_successor_of_the_same_name(desk: Desk, crew: WorkerProcess) -> None:
-    before = dict(alive(desk))
-    assert list(before) == ["crew-1", "crew-2"]
+def test_a_process_that_dies_gets_a_successor_of_its_name_and_one_signal_stops_them_all(
+    desk: Desk, tmp_path: Path
+) -> None:
+    host = socket.gethostname()[:60]
+    desk.name_taken(f"{host}-1")
+    crew = desk.worker("--types", "noop,held", "--processes", "2")
+    crew.wait_for("worker_started", count=2)
+    before = {name: pid for name, pid in alive(desk) if pid != 1}
+    assert list(before) == [f"{host}-2", f"{host}-3"]
 
-    os.kill(before["crew-2"], signal.SIGKILL)
+    os.kill(before[f"{host}-3"], signal.SIGKILL)
 
-    crew.wait_for("process_ended", worker_id="crew-2", exit_code=-signal.SIGKILL)
-    crew.wait_for("worker_started", count=2, worker_id="crew-2")
-    after = dict(alive(desk))
-    assert list(after) == ["crew-1", "crew-2"]
-    assert after["crew-1"] == before["crew-1"]
-    assert after["crew-2"] != before["crew-2"]
-    job_id = desk.put("noop")
-    crew.wait_for("job_completed", job_id=str(job_id))
+    crew.wait_for("process_ended", worker_id=f"{host}-3", exit_code=-signal.SIGKILL)
+    crew.wait_for("worker_started", count=2, worker_id=f"{host}-3")
+    after = {name: pid for name, pid in alive(desk) if pid != 1}
+    assert list(after) == list(before)
+    assert after[f"{host}-2"] == before[f"{host}-2"]
+    assert after[f"{host}-3"] != before[f"{host}-3"]
 
-
-def test_one_signal_stops_them_all_and_what_runs_is_finished(desk: Desk, crew: WorkerProcess, tmp_path: Path) -> None:
     gate = tmp_path / "gate"
     job_id = desk.put("held", {"until": str(gate)})
     crew.wait_for("job_claimed", job_id=str(job_id))
-
     crew.send(signal.SIGINT)
     crew.wait_for("worker_stopping", count=2)
     gate.touch()
-
     assert crew.ended() == 0
     assert desk.status(job_id) == "completed"
-    assert alive(desk) == []
+    assert [name for name, pid in alive(desk) if pid != 1] == []
 
 
 def test_a_second_signal_kills_them_all(desk: Desk, crew: WorkerProcess, tmp_path: Path) -> None:
@@ -104,18 +105,6 @@ def test_a_process_over_its_memory_is_replaced_under_its_name(desk: Desk) -> Non
     crew.wait_for("worker_started", count=2, worker_id=slot)
 
 
-def test_without_a_name_the_first_free_names_of_the_host_are_taken(desk: Desk) -> None:
-    single = desk.worker("--types", "noop").ready()
-    first = single.wait_for("worker_started")["worker_id"]
-    host = first.rpartition("-")[0]
-    assert first == f"{host}-1"
-
-    crew = desk.worker("--types", "noop", "--processes", "2")
-    crew.wait_for("worker_started", count=2)
-
-    assert {line["worker_id"] for line in crew.seen("worker_started")} == {f"{host}-2", f"{host}-3"}
-
-
 def test_what_is_wrong_for_all_is_said_once_and_ends_the_supervisor(superuser_dsn: str) -> None:
     done = run_penstock(["worker", "tests.support.sample_app:app", *TWO], superuser_dsn)
     assert done.returncode == 6
@@ -123,7 +112,7 @@ def test_what_is_wrong_for_all_is_said_once_and_ends_the_supervisor(superuser_ds
 
 
 def test_a_name_in_use_ends_the_supervisor(desk: Desk) -> None:
-    desk.worker("--types", "noop", "--name", "crew-1").ready()
+    desk.name_taken("crew-1")
     done = run_penstock(["worker", "tests.support.sample_app:app", *TWO], desk.worker_dsn)
     assert done.returncode == 6
     assert "'crew-1' belongs to a worker that is alive" in done.stderr

@@ -1,5 +1,5 @@
 -- The size of the table as the last ANALYZE saw it, what was finished in the last five minutes, and who works.
-select (select greatest(c.reltuples::bigint, (select count(*) from (select from penstock.jobs limit 10000) as some))
+select (select greatest(c.reltuples::bigint, (select count(*) from (select from penstock.jobs limit 10000) as part))
           from pg_class c where c.oid = 'penstock.jobs'::regclass) as jobs_estimate,
        coalesce((select sum(r.succeeded_count) from penstock.runs r
                   where r.started_at > penstock.now() - interval '5 minutes'), 0)::bigint as succeeded_5_minutes,
