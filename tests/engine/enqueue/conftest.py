@@ -94,7 +94,7 @@ class Office:
         return found
 
     async def job(self, job_id: UUID) -> asyncpg.Record:
-        row = await self.owner.fetchrow("select * from penstock.jobs where job_id = $1", job_id)
+        row: asyncpg.Record | None = await self.owner.fetchrow("select * from penstock.jobs where job_id = $1", job_id)
         assert row is not None
         return row
 

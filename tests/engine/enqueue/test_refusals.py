@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import traceback
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta, timezone
@@ -218,8 +219,6 @@ async def test_a_server_that_is_away_and_a_schema_that_is_missing_say_so(office:
 
 async def test_a_driver_that_was_set_to_convert_json_changes_nothing(office: Office) -> None:
     raw = await asyncpg.connect(office.dsn)
-    import json
-
     await raw.set_type_codec("jsonb", encoder=json.dumps, decoder=json.loads, schema="pg_catalog")
     await raw.set_type_codec("uuid", encoder=str, decoder=str, schema="pg_catalog")
 

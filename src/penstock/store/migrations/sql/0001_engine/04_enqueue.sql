@@ -251,7 +251,7 @@ $$;
 
 -- Cancel, for operators and the system (Q-16, C-06). The worker that runs the job is told on the control channel.
 create function penstock.cancel(p_job_id uuid, p_who text, p_why text) returns text
-    language plpgsql volatile
+    language plpgsql volatile security definer set search_path = pg_catalog
 as $$
 declare
     job record;

@@ -1,5 +1,6 @@
 -- What each role may do. Roles belong to the cluster and are made by `penstock roles create`; this function gives those
--- that exist their rights in this database, and can be run again at any time.
+-- that exist their rights in this database and takes away all others. It can be run again at any time, and every
+-- migration ends with it.
 create function penstock.apply_grants() returns text[]
     language plpgsql volatile
 as $$
@@ -13,39 +14,58 @@ begin
     revoke all on all tables in schema penstock from public;
     revoke all on all functions in schema penstock from public;
     foreach role in array found_roles loop
+        execute format('revoke all on all tables in schema penstock from %I', role);
+        execute format('revoke all on all functions in schema penstock from %I', role);
         execute format('grant usage on schema penstock to %I', role);
         execute format('grant execute on function penstock.now(), penstock.uuid7() to %I', role);
-        execute format('grant select on penstock.clock to %I', role);
+        execute format('grant select on penstock.clock, penstock.schema_version to %I', role);
     end loop;
+
+    -- Enqueues, through the functions alone, and sees what became of its jobs; never a payload.
     if 'penstock_orchestrator' = any(found_roles) then
         grant execute on function
             penstock.put_job(text, text, text, timestamptz, interval, smallint, text, uuid, boolean),
             penstock.put_jobs(text, uuid[], text[], text[], timestamptz, interval, smallint, text[], boolean),
             penstock.enqueue(text, jsonb, text, timestamptz, interval, integer, text),
             penstock.raise_refusal(text, text), penstock.poke(text, text) to penstock_orchestrator;
-        grant select on penstock.types, penstock.schema_version to penstock_orchestrator;
+        grant select on penstock.types to penstock_orchestrator;
         grant select (job_id, job_type, status, idempotency_key, created_at, finished_at, superseded_by_job_id)
             on penstock.jobs to penstock_orchestrator;
     end if;
+
+    -- Claims and records. Who a job is, what it carries and what it may cost are not a worker's to change.
     if 'penstock_worker' = any(found_roles) then
-        grant select, update on penstock.jobs to penstock_worker;
-        grant select, insert, update on penstock.types, penstock.rates, penstock.stages, penstock.runs, penstock.skips,
-            penstock.workers, penstock.schedules, penstock.alerts, penstock.effects, penstock.effect_attempts,
-            penstock.dead_letters, penstock.dead_letter_events to penstock_worker;
+        grant select on penstock.jobs to penstock_worker;
+        grant update (status, stage, staged, ready, run_at, claim_seq, claimed_by, claimed_at, lease_expires_at, run_id,
+                      attempt_count, reclaim_count, finished_at, updated_at, first_failure_at, last_error_at,
+                      last_error_code, last_error_message, provider_batch_id) on penstock.jobs to penstock_worker;
+        grant select, insert, update on penstock.types, penstock.rates, penstock.stages, penstock.runs, penstock.workers,
+            penstock.schedules, penstock.alerts, penstock.effects, penstock.dead_letters to penstock_worker;
         grant delete on penstock.rates to penstock_worker;
-        grant select on penstock.job_events, penstock.job_stages, penstock.kept_keys, penstock.schema_version,
-            penstock.dead_letter_overview, penstock.prunable_jobs, penstock.prunable_effects to penstock_worker;
+        grant select, insert on penstock.skips, penstock.effect_attempts, penstock.dead_letter_events to penstock_worker;
+        grant select on penstock.job_events, penstock.job_stages, penstock.kept_keys, penstock.dead_letter_overview,
+            penstock.prunable_jobs, penstock.prunable_effects to penstock_worker;
         grant execute on all functions in schema penstock to penstock_worker;
         revoke execute on function penstock.cancel(uuid, text, text), penstock.resolve_effect(text, boolean, text, jsonb),
             penstock.apply_grants() from penstock_worker;
     end if;
+
+    -- Sees everything; cancels, replays, settles effects, moves gates and schedules. Cannot claim, record or enqueue.
     if 'penstock_operator' = any(found_roles) then
         grant select on all tables in schema penstock to penstock_operator;
-        grant insert, update on penstock.dead_letters, penstock.dead_letter_events, penstock.alerts, penstock.schedules,
-            penstock.types, penstock.runs to penstock_operator;
-        grant insert, update on penstock.jobs, penstock.stages to penstock_operator;
-        grant execute on all functions in schema penstock to penstock_operator;
-        revoke execute on function penstock.apply_grants() from penstock_operator;
+        grant insert (job_id, created_at, updated_at, run_at, ready, priority, max_attempts, audited, staged, job_type,
+                      stage, idempotency_key, limit_key, replay_of_job_id, payload),
+              update (superseded_by_job_id, updated_at) on penstock.jobs to penstock_operator;
+        grant insert on penstock.stages, penstock.dead_letter_events, penstock.alerts to penstock_operator;
+        grant update on penstock.dead_letters to penstock_operator;
+        grant update (acknowledged_at, acknowledged_by) on penstock.alerts to penstock_operator;
+        grant update (enabled, next_due_at, requested_at, requested_by) on penstock.schedules to penstock_operator;
+        grant update (paused_at, paused_by, pause_reason, breaker, breaker_failures, breaker_code, breaker_opened_at,
+                      breaker_probe_at, max_running, rate_count, rate_period, key_max_running, key_rate_count,
+                      key_rate_period) on penstock.types to penstock_operator;
+        grant execute on function
+            penstock.cancel(uuid, text, text), penstock.close_breaker(text), penstock.poke(text, text),
+            penstock.resolve_effect(text, boolean, text, jsonb) to penstock_operator;
     end if;
     return found_roles;
 end
