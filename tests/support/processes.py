@@ -19,7 +19,7 @@ PATIENCE = 30.0
 class WorkerProcess:
     """`penstock worker` as a child of the test; its log lines are read as they come."""
 
-    def __init__(self, dsn: str, *options: str, app: str = SAMPLE, env: Mapping[str, str] | None = None) -> None:
+    def __init__(self, dsn: str | None, *options: str, app: str = SAMPLE, env: Mapping[str, str] | None = None) -> None:
         command = [sys.executable, "-m", "penstock", "worker", app, "--log-format", "json", *options]
         self.process = subprocess.Popen(
             command, cwd=ROOT, env=environment(dsn, env), stderr=subprocess.PIPE, stdout=subprocess.PIPE, text=True
