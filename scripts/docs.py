@@ -1,8 +1,8 @@
 """`make docs`: the pages that are made from the code and the last test run.
 
 docs/contract.md shows every clause in a few words and the tests that prove it;
-docs/reference/ gets the settings, the fields of a policy, the failure classes
-and the SQL functions. What is generated is not committed.
+docs/reference/ gets the commands, the settings, the fields of a policy, the
+failure classes and the SQL functions. What is generated is not committed.
 """
 
 from __future__ import annotations
@@ -14,6 +14,8 @@ import sys
 from collections import defaultdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+
+from cli_reference import cli_reference
 
 from penstock.contract.failures import RULES
 from penstock.contract.policies import Policy
@@ -44,6 +46,7 @@ def main() -> int:
         return 1
     pages = {
         ROOT / "docs" / "contract.md": contract(),
+        ROOT / "docs" / "reference" / "cli.md": cli_reference(),
         ROOT / "docs" / "reference" / "settings.md": settings(),
         ROOT / "docs" / "reference" / "policy.md": policy(),
         ROOT / "docs" / "reference" / "failures.md": failures(),

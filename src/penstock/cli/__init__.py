@@ -25,7 +25,6 @@ GROUPS: Final[Mapping[str, str]] = {
     "runs": "runs",
     "run": "run",
     "schedules": "schedules",
-    "scheduler": "scheduler",
     "alerts": "alerts",
     "effects": "effects",
     "stats": "stats",

@@ -11,7 +11,7 @@ import typer
 
 from penstock.cli.exits import FAILED, fail, told
 
-app = typer.Typer(name="demo")
+app = typer.Typer(name="demo", add_completion=False)
 
 
 @app.command()

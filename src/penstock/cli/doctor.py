@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from penstock.settings import Settings
     from penstock.store.doctor import Finding
 
-app = typer.Typer(name="doctor", help="What is wrong with this database, and how to mend it.")
+app = typer.Typer(name="doctor", help="What is wrong with this database, and how to mend it.", add_completion=False)
 
 
 @app.command()

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from penstock.engine.app import Penstock
     from penstock.engine.dispatcher import Dispatched
 
-app = typer.Typer(name="run")
+app = typer.Typer(name="run", add_completion=False)
 
 OWNER: Final = "penstock"  # on the embedded server: the one login that both works and operates
 SHOWN: Final = (

@@ -14,7 +14,7 @@ from penstock.cli.exits import told
 if TYPE_CHECKING:
     from penstock.engine.app import Penstock
 
-app = typer.Typer(name="scheduler")
+app = typer.Typer(name="scheduler", add_completion=False)
 
 
 @app.command()

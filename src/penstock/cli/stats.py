@@ -6,7 +6,7 @@ import typer
 
 from penstock.cli.common import Json, database, print_facts, print_json, run, show
 
-app = typer.Typer(name="stats")
+app = typer.Typer(name="stats", add_completion=False)
 
 COLUMNS = ("job_type", "ready", "later", "waiting", "processing", "batch_submitted", "dead_letters", "state")
 

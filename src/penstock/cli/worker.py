@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import os
 import socket
+from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -18,11 +19,13 @@ from penstock.cli.common import WORKER
 from penstock.cli.exits import told
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from penstock.engine.app import Penstock
     from penstock.engine.process import Orders
     from penstock.settings import Settings
 
-app = typer.Typer(name="worker")
+app = typer.Typer(name="worker", add_completion=False)
 
 
 @app.command()
@@ -58,12 +61,21 @@ def worker(
         "worker_name": name, "insecure": insecure or None,
     }  # fmt: skip
     with told():
-        code = _follow() if "PENSTOCK_CHANNEL" in os.environ else _begin(application, types, given, scheduler=scheduler)
-    leave(code)
+        work = _follow() if "PENSTOCK_CHANNEL" in os.environ else _begin(application, types, given, scheduler=scheduler)
+    leave(_worked(work))
 
 
-def _begin(application: str | None, types: str | None, given: dict[str, Any], *, scheduler: bool) -> int:
-    """Find the application and its database; work here, or supervise others that do."""
+def _worked(work: Callable[[], int]) -> int:
+    """The exit code of *work*, also when it failed: only `leave` gets past a thread that hangs."""
+    try:
+        with told():
+            return work()
+    except typer.Exit as ended:
+        return ended.exit_code
+
+
+def _begin(application: str | None, types: str | None, given: dict[str, Any], *, scheduler: bool) -> Callable[[], int]:
+    """Find the application and its database; what follows is to work here, or to supervise others that do."""
     from penstock.engine.process import Orders, settings_of
 
     target = applications.named(application)
@@ -86,8 +98,8 @@ def _begin(application: str | None, types: str | None, given: dict[str, Any], *,
     if settings.processes > 1:
         from penstock.engine.supervisor import supervise
 
-        return supervise(orders, settings.processes, settings)
-    return _alone(found, orders, settings)
+        return partial(supervise, orders, settings.processes, settings)
+    return partial(_alone, found, orders, settings)
 
 
 def _alone(found: Penstock, orders: Orders, settings: Settings) -> int:
@@ -100,7 +112,7 @@ def _alone(found: Penstock, orders: Orders, settings: Settings) -> int:
     return work(found, orders)
 
 
-def _follow() -> int:
+def _follow() -> Callable[[], int]:
     """Be one process of a supervisor: its orders come through the channel that it left open."""
     from penstock.engine.locate import find_app
     from penstock.engine.process import Orders, settings_of, work
@@ -111,7 +123,7 @@ def _follow() -> int:
     if found.named_dsn is None:
         found.use_dsn(orders.dsn)
     _log(settings_of(found, orders.settings))
-    return work(found, orders, channel)
+    return partial(work, found, orders, channel)
 
 
 def _line(channel: socket.socket) -> bytes:
