@@ -9,12 +9,14 @@ import signal
 import subprocess
 import sys
 import tempfile
+import time
 from collections import defaultdict
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
+from penstock.contract.errors import PenstockError
 from penstock.demo.work import FOLDER
 from penstock.embedded import EmbeddedServer
 from penstock.store import connect, roles
@@ -28,7 +30,7 @@ if TYPE_CHECKING:
     from penstock.store.connect import Connection
 
 PROCESSES: Final = 3
-PATIENCE: Final = 45.0  # seconds after which a play that does not go on is broken off
+PATIENCE: Final = 120.0  # seconds after which a play that does not go on is broken off
 TICK: Final = 0.1
 APPLICATION: Final = "penstock.demo.work:app"
 
@@ -114,18 +116,22 @@ class Stage:
 
     async def watch(self) -> AsyncIterator[dict[str, int]]:
         """Show how the work goes, and yield the totals by status, until the audience has seen enough."""
-        async with asyncio.timeout(PATIENCE):
-            while True:
-                counts = await self.counts()
-                self.view.progress(counts, await self.workers())
-                totals: dict[str, int] = defaultdict(int)
-                for found in counts.values():
-                    for status, count in found.items():
-                        totals[status] += count
-                yield totals
-                if self._workers is not None and self._workers.poll() is not None:
-                    raise RuntimeError(f"the workers ended by themselves; see {self.log}")
-                await asyncio.sleep(TICK)
+        deadline = time.monotonic() + PATIENCE
+        while True:
+            counts = await self.counts()
+            self.view.progress(counts, await self.workers())
+            totals: dict[str, int] = defaultdict(int)
+            for found in counts.values():
+                for status, count in found.items():
+                    totals[status] += count
+            yield totals
+            if self._workers is not None and self._workers.poll() is not None:
+                raise PenstockError(f"the workers ended by themselves; play with --keep and look at {self.log.name}")
+            if time.monotonic() > deadline:
+                raise PenstockError(
+                    f"the work did not end in {PATIENCE:.0f} s; play with --keep and look at {self.log.name}"
+                )
+            await asyncio.sleep(TICK)
 
 
 @asynccontextmanager

@@ -8,6 +8,7 @@ kept for as long as that may cost a twentieth of one connection's time.
 from __future__ import annotations
 
 import asyncio
+import threading
 import time
 from typing import TYPE_CHECKING, Final
 
@@ -35,26 +36,31 @@ SLOW: Final = 30.0
 
 
 class Depths:
-    """The depth of each type's queue, asked of the database now and then; called from one thread at a time."""
+    """The depth of each type's queue, asked of the database now and then; two scrapes at once ask once."""
 
     def __init__(self, dsn: str, clock: Callable[[], float] = time.monotonic) -> None:
         self._dsn = dsn
         self._clock = clock
         self._known: Mapping[str, int] = {}
         self._until = 0.0
+        self._lock = threading.Lock()
 
     def __call__(self) -> Mapping[str, int]:
         """The newest count; empty while the database is away, so that the other metrics still come."""
-        asked = self._clock()
-        if asked >= self._until:
-            try:
-                self._known = asyncio.run(self._ask())
-            except connect.AWAY as error:
-                self._known = {}
-                events.database_away("depths", type(error).__name__, SHORTEST)
-            now = self._clock()
-            self._until = now + max(SHORTEST, SHARE * (now - asked))
-        return self._known
+        with self._lock:
+            asked = self._clock()
+            if asked >= self._until:
+                self._known = self._count()
+                now = self._clock()
+                self._until = now + max(SHORTEST, SHARE * (now - asked))
+            return self._known
+
+    def _count(self) -> Mapping[str, int]:
+        try:
+            return asyncio.run(self._ask())
+        except connect.AWAY as error:
+            events.database_away("depths", type(error).__name__, SHORTEST)
+            return {}
 
     async def _ask(self) -> dict[str, int]:
         async with asyncio.timeout(SLOW):
