@@ -16,6 +16,7 @@ from penstock.cli.common import Json, print_json, run, show
 from penstock.cli.exits import NOT_FOUND, USAGE, fail
 
 if TYPE_CHECKING:
+    from penstock.embedded import EmbeddedServer
     from penstock.settings import Settings
 
 app = typer.Typer(name="roles", help="The roles of the cluster and their rights.", no_args_is_help=True)
@@ -120,18 +121,14 @@ async def _has_schema(dsn: str) -> bool:
 
 
 async def _admin_dsn(settings: Settings) -> str:
-    if given := os.environ.get(ADMIN):
-        return given
-    if settings.dsn is not None:
-        return settings.dsn
-    from penstock.embedded import ensure_started
-
-    return (await asyncio.to_thread(ensure_started, settings.home)).superuser_url()
+    return os.environ.get(ADMIN) or settings.dsn or (await _embedded(settings)).superuser_url()
 
 
 async def _owner_dsn(settings: Settings) -> str:
-    if settings.dsn is not None:
-        return settings.dsn
+    return settings.dsn or os.environ.get(ADMIN) or (await _embedded(settings)).url()
+
+
+async def _embedded(settings: Settings) -> EmbeddedServer:
     from penstock.embedded import ensure_started
 
-    return (await asyncio.to_thread(ensure_started, settings.home)).url()
+    return await asyncio.to_thread(ensure_started, settings.home)

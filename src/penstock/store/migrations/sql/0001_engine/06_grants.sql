@@ -58,7 +58,7 @@ begin
               update (superseded_by_job_id, updated_at) on penstock.jobs to penstock_operator;
         grant insert on penstock.stages, penstock.dead_letter_events, penstock.alerts to penstock_operator;
         grant update on penstock.dead_letters to penstock_operator;
-        grant update (acknowledged_at, acknowledged_by) on penstock.alerts to penstock_operator;
+        grant update (acknowledged_at, acknowledged_by, announced_at, announce_tries) on penstock.alerts to penstock_operator;
         grant update (enabled, next_due_at, requested_at, requested_by) on penstock.schedules to penstock_operator;
         grant update (paused_at, paused_by, pause_reason, breaker, breaker_failures, breaker_code, breaker_opened_at,
                       breaker_probe_at, max_running, rate_count, rate_period, key_max_running, key_rate_count,

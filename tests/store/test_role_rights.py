@@ -1,0 +1,190 @@
+"""Every table, role and verb, tried for real; each denial has the owner's success as its control."""
+
+from collections.abc import Callable
+from typing import Any, Final
+
+import psycopg
+import pytest
+
+from penstock.store import roles
+
+O, W, F, P = roles.ORCHESTRATOR, roles.WORKER, roles.FRONTEND, roles.OPERATOR  # noqa: E741 - columns of a table
+VERBS: Final = ("select", "insert", "update", "delete", "truncate")
+
+# s select, i insert, u update, d delete; a capital letter: some columns only. Nobody may truncate.
+MATRIX: Final[dict[str, dict[str, str]]] = {
+    "alerts":               {O: "",  W: "siu",  F: "",  P: "siU"},
+    "clock":                {O: "s", W: "s",    F: "s", P: "s"},
+    "dead_letter_events":   {O: "",  W: "si",   F: "",  P: "si"},
+    "dead_letter_overview": {O: "",  W: "s",    F: "",  P: "s"},
+    "dead_letters":         {O: "",  W: "siu",  F: "",  P: "su"},
+    "effect_attempts":      {O: "",  W: "si",   F: "",  P: "s"},
+    "effects":              {O: "",  W: "siu",  F: "",  P: "s"},
+    "job_events":           {O: "",  W: "s",    F: "",  P: "s"},
+    "job_stages":           {O: "",  W: "s",    F: "",  P: "s"},
+    "jobs":                 {O: "S", W: "sU",   F: "",  P: "sIU"},
+    "kept_keys":            {O: "",  W: "s",    F: "",  P: "s"},
+    "prunable_effects":     {O: "",  W: "s",    F: "",  P: "s"},
+    "prunable_jobs":        {O: "",  W: "s",    F: "",  P: "s"},
+    "rates":                {O: "",  W: "siud", F: "",  P: "s"},
+    "runs":                 {O: "",  W: "siu",  F: "",  P: "s"},
+    "schedules":            {O: "",  W: "siu",  F: "",  P: "sU"},
+    "schema_version":       {O: "s", W: "s",    F: "s", P: "s"},
+    "skips":                {O: "",  W: "si",   F: "",  P: "s"},
+    "stages":               {O: "",  W: "siu",  F: "",  P: "si"},
+    "types":                {O: "s", W: "siu",  F: "",  P: "sU"},
+    "workers":              {O: "",  W: "siu",  F: "",  P: "s"},
+}  # fmt: skip
+VIEWS: Final = {"dead_letter_overview", "job_stages", "prunable_jobs", "prunable_effects"}
+
+# The columns behind the capital letters.
+COLUMNS: Final[dict[tuple[str, str, str], set[str]]] = {
+    (O, "jobs", "select"): {
+        "job_id", "job_type", "status", "idempotency_key", "created_at", "finished_at", "superseded_by_job_id",
+    },
+    (W, "jobs", "update"): {
+        "status", "stage", "staged", "ready", "run_at", "claim_seq", "claimed_by", "claimed_at", "lease_expires_at",
+        "run_id", "attempt_count", "reclaim_count", "finished_at", "updated_at", "first_failure_at", "last_error_at",
+        "last_error_code", "last_error_message", "provider_batch_id",
+    },
+    (P, "jobs", "update"): {"superseded_by_job_id", "updated_at"},
+    (P, "jobs", "insert"): {
+        "job_id", "created_at", "updated_at", "run_at", "ready", "priority", "max_attempts", "audited", "staged",
+        "job_type", "stage", "idempotency_key", "limit_key", "replay_of_job_id", "payload",
+    },
+    (P, "alerts", "update"): {"acknowledged_at", "acknowledged_by", "announced_at", "announce_tries"},
+    (P, "schedules", "update"): {"enabled", "next_due_at", "requested_at", "requested_by"},
+    (P, "types", "update"): {
+        "paused_at", "paused_by", "pause_reason", "breaker", "breaker_failures", "breaker_code", "breaker_opened_at",
+        "breaker_probe_at", "max_running", "rate_count", "rate_period", "key_max_running", "key_rate_count",
+        "key_rate_period",
+    },
+}  # fmt: skip
+
+FUNCTIONS: Final[dict[str, set[str]]] = {
+    O: {"now", "uuid7", "put_job", "put_jobs", "enqueue", "raise_refusal", "poke"},
+    F: {"now", "uuid7"},
+    P: {"now", "uuid7", "cancel", "close_breaker", "poke", "resolve_effect"},
+}
+NOT_FOR_WORKERS: Final = {"cancel", "resolve_effect", "apply_grants"}
+
+
+@pytest.fixture
+def owner(dsn: str) -> Any:
+    """The owner's connection."""
+    with psycopg.connect(dsn, autocommit=True) as connection:
+        yield connection
+
+
+def columns_of(owner: psycopg.Connection[Any], table: str) -> list[str]:
+    """The columns that can be written."""
+    rows = owner.execute(
+        "select attname from pg_attribute where attrelid = %s::regclass and attnum > 0 and not attisdropped "
+        "and attidentity = '' and attgenerated = '' order by attnum",
+        [f"penstock.{table}"],
+    ).fetchall()
+    return [row[0] for row in rows]
+
+
+def statement(verb: str, table: str, column: str) -> str:
+    """A statement that needs the right and touches no row."""
+    return {
+        "select": f"select {column} from penstock.{table} limit 0",
+        "insert": f"insert into penstock.{table} ({column}) select null where false",
+        "update": f"update penstock.{table} set {column} = null where false",
+        "delete": f"delete from penstock.{table} where false",
+        "truncate": f"truncate penstock.{table}",
+    }[verb]
+
+
+def allowed(connection: psycopg.Connection[Any], sql: str) -> bool:
+    try:
+        connection.execute(sql)
+    except psycopg.errors.InsufficientPrivilege:
+        return False
+    finally:
+        connection.rollback()
+    return True
+
+
+def test_every_table_is_in_the_matrix(owner: psycopg.Connection[Any]) -> None:
+    rows = owner.execute(
+        "select relname from pg_class where relnamespace = 'penstock'::regnamespace and relkind in ('r', 'v', 'p', 'm')"
+    ).fetchall()
+    assert {row[0] for row in rows} == set(MATRIX)
+
+
+@pytest.mark.parametrize("role", roles.ROLES)
+def test_a_role_may_do_what_the_matrix_says_and_nothing_else(
+    role: str, role_dsn: Callable[[str], str], owner: psycopg.Connection[Any], dsn: str
+) -> None:
+    wrong = []
+    with psycopg.connect(role_dsn(role)) as connection, psycopg.connect(dsn) as control:
+        for table, rights in MATRIX.items():
+            for verb in VERBS:
+                if table in VIEWS and verb != "select":
+                    continue
+                expected = verb != "truncate" and verb[0] in rights[role].lower()
+                some = COLUMNS.get((role, table, verb))
+                for column in sorted(some) if some else columns_of(owner, table)[:1]:
+                    sql = statement(verb, table, column)
+                    assert verb == "truncate" or allowed(control, sql), f"no control: {sql}"
+                    if allowed(connection, sql) != expected:
+                        wrong.append(f"{role} {'must' if expected else 'must not'}: {sql}")
+    assert wrong == []
+
+
+@pytest.mark.parametrize(("role", "table", "verb"), list(COLUMNS))
+def test_a_right_on_some_columns_is_on_these_alone(
+    role: str, table: str, verb: str, role_dsn: Callable[[str], str], owner: psycopg.Connection[Any]
+) -> None:
+    with psycopg.connect(role_dsn(role)) as connection:
+        found = {c for c in columns_of(owner, table) if allowed(connection, statement(verb, table, c))}
+    assert found == COLUMNS[role, table, verb]
+
+
+@pytest.mark.parametrize("role", roles.ROLES)
+def test_functions_are_for_those_who_need_them(role: str, owner: psycopg.Connection[Any]) -> None:
+    rows = owner.execute(
+        "select proname, has_function_privilege(%s, oid, 'execute') from pg_proc "
+        "where pronamespace = 'penstock'::regnamespace and prorettype <> 'trigger'::regtype",
+        [role],
+    ).fetchall()
+    everything = {name for name, _ in rows}
+    expected = everything - NOT_FOR_WORKERS if role == W else FUNCTIONS[role]
+    assert {name for name, may in rows if may} == expected
+
+
+def test_the_public_has_no_right_at_all(owner: psycopg.Connection[Any]) -> None:
+    tables = owner.execute(
+        "select relname from pg_class, aclexplode(relacl) as acl "
+        "where relnamespace = 'penstock'::regnamespace and acl.grantee = 0"
+    ).fetchall()
+    functions = owner.execute(
+        "select p.oid::regprocedure::text "
+        "from pg_proc p, aclexplode(coalesce(proacl, acldefault('f', proowner))) as acl "
+        "where pronamespace = 'penstock'::regnamespace and acl.grantee = 0"
+    ).fetchall()
+    assert (tables, functions) == ([], [])
+
+
+def test_functions_that_run_as_the_owner_cannot_be_led_to_other_tables(owner: psycopg.Connection[Any]) -> None:
+    rows = owner.execute(
+        "select oid::regprocedure::text from pg_proc where pronamespace = 'penstock'::regnamespace and prosecdef "
+        "and not coalesce(proconfig @> array['search_path=pg_catalog'], false)"
+    ).fetchall()
+    assert rows == [], "each names its search_path, or a caller's own table could take the place of ours"
+
+
+async def test_applying_the_grants_again_takes_away_what_was_given_by_hand(
+    dsn: str, role_dsn: Callable[[str], str], owner: psycopg.Connection[Any]
+) -> None:
+    owner.execute(f"grant delete, truncate on penstock.jobs to {W}")
+    owner.execute(f"grant update (payload) on penstock.jobs to {W}")
+    owner.execute(f"revoke select on penstock.types from {W}")
+    with psycopg.connect(role_dsn(W)) as worker:
+        assert allowed(worker, "delete from penstock.jobs where false")
+        assert await roles.apply_grants(dsn) == sorted(roles.ROLES)
+        assert not allowed(worker, "delete from penstock.jobs where false")
+        assert not allowed(worker, "update penstock.jobs set payload = null where false")
+        assert allowed(worker, "select job_type from penstock.types limit 0")
