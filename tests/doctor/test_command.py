@@ -1,12 +1,15 @@
 """`penstock doctor` in the user's words and with its exit codes."""
 
 import json
+import re
+from pathlib import Path
 
 import psycopg
 import pytest
 from typer.testing import CliRunner
 
 from penstock.cli import cli
+from penstock.store.checks import login, schema, server, session, work
 from tests.support import clusters
 
 
@@ -53,3 +56,10 @@ def test_a_server_that_is_away_is_exit_code_4(monkeypatch: pytest.MonkeyPatch) -
     told = CliRunner().invoke(cli, ["doctor"])
     assert told.exit_code == 4
     assert "hunter2" not in told.output
+
+
+def test_the_reference_names_every_check() -> None:
+    page = (Path(__file__).parents[2] / "docs" / "reference" / "doctor.md").read_text()
+    named = set(re.findall(r"^\| `(\w+)` \|", page, re.MULTILINE))
+    checks = (*server.CHECKS, *login.CHECKS, *session.CHECKS, *schema.ALWAYS, *schema.CHECKS, *work.CHECKS)
+    assert named == {check.__name__ for check in checks}
