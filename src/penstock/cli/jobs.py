@@ -70,8 +70,7 @@ async def _list(job_type: str | None, status: Status | None, before: UUID | None
         found = await listings.jobs(db, listings.JobFilter(job_type, status, before, limit))
         if not found.jobs and job_type is not None:
             await listings.require_type(db, job_type)
-    hidden = ("walked", "ready")
-    rows = [{name: value for name, value in job.items() if name not in hidden} for job in found.jobs]
+    rows = [{name: value for name, value in job.items() if name != "ready"} for job in found.jobs]
     show(rows, COLUMNS, as_json=as_json, empty="No such jobs.")
     if found.cut:
         typer.echo(

@@ -1,8 +1,7 @@
 -- The newest jobs, of one type and one status or of any. Walks back from the newest id, over at most $5 jobs.
-select job_id, job_type, stage, status, priority, attempt_count, max_attempts, created_at, run_at, claimed_by, finished_at,
-       last_error_code, walked
+select *
   from (select j.job_id, j.job_type, j.stage, j.status, j.priority, j.attempt_count, j.max_attempts, j.created_at, j.run_at,
-               j.claimed_by, j.finished_at, j.last_error_code, row_number() over (order by j.job_id desc) as walked
+               j.claimed_by, j.finished_at, j.last_error_code
           from penstock.jobs j
          where $3::uuid is null or j.job_id < $3
          order by j.job_id desc
