@@ -8,20 +8,19 @@ and its lease renewed, until its end is committed.
 from __future__ import annotations
 
 import asyncio
-from collections import defaultdict
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final, TypeVar
+from typing import TYPE_CHECKING, Final, TypeVar
 
 from penstock.contract.crash import CrashPoint, passing
 from penstock.contract.failure_signals import sqlstate
-from penstock.contract.failures import FailureClass, opens_breaker
-from penstock.contract.verdicts import Completed, Died, Ended, Lost, Reason, Requeued, Retried, Verdict, alarms
+from penstock.contract.verdicts import Completed, Died, Ended, Lost, Requeued, Retried, Verdict, alarms
 from penstock.engine.failing import judged
 from penstock.engine.halves import in_halves
 from penstock.engine.letters import PUT_OFF, death, give_back, put_off, retry
+from penstock.engine.tally import Tally
 from penstock.store import claims as store
 from penstock.store import connect, runs, types
-from penstock.telemetry import events, metrics
+from penstock.telemetry import events
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Sequence
@@ -63,11 +62,9 @@ class Recorder:
         self._closing = False
         self._task: asyncio.Task[None] | None = None
         self._writing = 0
-        self._mends: set[str] = set()  # types with a success that ends a row of failures
-        self._trips: list[tuple[str, str]] = []  # type and code of failures that count for a breaker
-        self.shaky: set[str] = set()  # types whose breaker has counted a failure
+        self._tally = Tally(place, self.run_over)
+        self.shaky = self._tally.shaky  # types whose breaker has counted a failure
         self.alarmed = 0  # failures not yet written that may open a breaker: claim nothing before they are
-        self.gate_freed = False  # a job of a type with limits has ended: there may be room for the next
         self.requeued = False  # something went back since the fetcher last looked
 
     @property
@@ -147,8 +144,7 @@ class Recorder:
             await self._write_completed(completed, over)
             if others:
                 await self._write_others(others)
-            if self._mends or self._trips:
-                await self._move_breakers()
+            await self._move_breakers()
         finally:
             self._writing -= count
             self.alarmed -= sum(alarms(verdict) for _, verdict, _ in others)
@@ -173,32 +169,16 @@ class Recorder:
 
         lost, refused = await in_halves(completed, write)
         for claim in lost:
-            self._end_lost(by_id.pop(claim.job_id))
+            self._tally.lost(by_id.pop(claim.job_id))
         for running, _ in refused:
             del by_id[running.claim.job_id]
         if rows:
             await self._persist("runs", lambda: runs.save(pool, rows))
-        self._count_completed(list(by_id.values()))
+        self._tally.completed(list(by_id.values()))
         if refused:
             # A trigger of the application refused the completion: that is how the attempt ended.
             random = self._place.random
             await self._write_others([(running, *judged(running, error, random)) for running, error in refused])
-
-    def _count_completed(self, completed: Sequence[Running]) -> None:
-        seconds: dict[str, list[float]] = defaultdict(list)
-        quiet = events.quiet()
-        for running in completed:
-            running.run.succeeded += 1
-            seconds[running.claim.job_type].append(running.seconds)
-            if not quiet:
-                events.job_completed(running.claim, running.seconds, log_ids(running))
-            self._release(running)
-        for job_type, values in seconds.items():
-            metrics.ended(job_type, "success", len(values))
-            metrics.processed(job_type, values)
-            if job_type in self.shaky:
-                self.shaky.discard(job_type)
-                self._mends.add(job_type)
 
     async def _write_others(self, others: list[tuple[Running, Verdict, str]]) -> None:
         requeues, deaths = [], []
@@ -214,8 +194,7 @@ class Recorder:
                     await self._write_single(running, verdict)
         if deaths:
             await self._write_deaths(deaths)
-            if self._trips:
-                await self._move_breakers()  # before what was given back can be claimed again
+            await self._move_breakers()  # before what was given back can be claimed again
         if requeues:
             await self._write_requeues(requeues)
 
@@ -224,9 +203,9 @@ class Recorder:
             case Ended():
                 await self._write_ended(running, verdict)
             case Lost():
-                self._end_lost(running)
+                self._tally.lost(running)
             case _:
-                self._count_completed([running])  # job.transaction() has written it
+                self._tally.completed([running])  # job.transaction() has written it
 
     async def _write_requeues(self, requeues: list[tuple[Running, store.Requeue]]) -> None:
         pool, worker = self._place.pool, self._place.worker_id
@@ -239,10 +218,10 @@ class Recorder:
         unwritten = {id(running) for (running, _), _ in refused}
         for running, move in requeues:
             if id(running) not in unwritten:
-                self._count_requeued(running, move, lost=running.claim in lost)
+                self._tally.requeued(running, move, lost=running.claim in lost)
         for (running, _), error in refused:
             await self._refused(running, "requeue", error)
-            self._end_lost(running)  # nothing can be written: its lease runs out
+            self._tally.lost(running)  # nothing can be written: its lease runs out
         self.requeued = True
 
     async def _write_deaths(self, deaths: list[tuple[Running, store.Death]]) -> None:
@@ -256,7 +235,7 @@ class Recorder:
         unwritten = {id(running) for (running, _), _ in refused}
         for running, letter in deaths:
             if id(running) not in unwritten:
-                self._count_death(running, letter, lost=running.claim in lost)
+                self._tally.died(running, letter, lost=running.claim in lost)
         for (running, letter), error in refused:
             await self._refused(running, "fail", error)
             await self._write_requeues([(running, put_off(letter))])
@@ -265,15 +244,13 @@ class Recorder:
         pool, worker = self._place.pool, self._place.worker_id
         try:
             ended = await self._persist("cancel", lambda: store.cancel(pool, worker, running.claim, verdict.note))
+        except connect.AWAY:
+            raise
         except Exception as error:
             await self._refused(running, "cancel", error)
             await self._write_requeues([(running, give_back(running, Requeued(PUT_OFF, "END_REFUSED")))])
             return
-        if ended:
-            running.run.canceled += 1
-            self._release(running)
-        else:
-            self._end_lost(running)
+        self._tally.canceled(running, lost=not ended)
 
     async def _refused(self, running: Running, move: str, error: Exception) -> None:
         """The application's own trigger raised: say so, and let the job come back later."""
@@ -282,60 +259,16 @@ class Recorder:
         state = sqlstate(error) or "?"
         await self._persist("refusal", lambda: store.note_refusal(self._place.pool, job_type, state))
 
-    def _count_requeued(self, running: Running, move: store.Requeue, *, lost: bool) -> None:
-        if lost:
-            self._end_lost(running)
-            return
-        running.run.requeued += 1
-        if move.charged and move.code is not None:
-            running.run.by_error[move.code] += 1
-            running.run.rate_limited += move.code == FailureClass.RATE_LIMITED
-            events.job_failed(running.claim, move.code, will_retry=True, ids=log_ids(running))
-        else:
-            events.job_requeued(running.claim, move.code, move.delay.total_seconds())
-        self._release(running)
-
-    def _count_death(self, running: Running, move: store.Death, *, lost: bool) -> None:
-        if lost:
-            self._end_lost(running)
-            return
-        claim = running.claim
-        running.run.failed += 1
-        running.run.by_error[move.code] += 1
-        running.run.rate_limited += move.code == FailureClass.RATE_LIMITED
-        metrics.ended(claim.job_type, "dead" if move.reason == Reason.BUDGET_EXHAUSTED else "failed", 1)
-        metrics.processed(claim.job_type, [running.seconds])
-        events.job_failed(claim, move.code, will_retry=False, ids=log_ids(running))
-        self._release(running)
-        if opens_breaker(FailureClass(move.code)):
-            self.shaky.add(claim.job_type)
-            self._trips.append((claim.job_type, move.code))
-
     async def _move_breakers(self) -> None:
         """Tell the breakers what this flush has brought: first the successes, then the failures."""
         pool = self._place.pool
-        mends, self._mends = self._mends, set()
-        trips, self._trips = self._trips, []
+        mends, trips = self._tally.take_breakers()
         for job_type in mends:
             if await self._persist("breaker", partial(types.mend_breaker, pool, job_type)):
                 events.breaker_closed(job_type)
         for job_type, code in trips:
             if await self._persist("breaker", partial(types.trip_breaker, pool, job_type, code)):
                 events.breaker_opened(job_type, code)
-
-    def _end_lost(self, running: Running) -> None:
-        running.run.lost += 1
-        events.lease_lost(running.claim)
-        self._release(running)
-
-    def _release(self, running: Running) -> None:
-        held = self._place.held
-        if held.get(running.claim.job_id) is running:
-            del held[running.claim.job_id]
-        if running.claim.job_type in self._place.gated:
-            self.gate_freed = True
-        if running.run.over and running.run.finished_at is None:
-            self.run_over(running.run)
 
     async def _persist(self, what: str, write: Callable[[], Awaitable[T]]) -> T:
         """Try until the database has answered; the fence makes a second try harmless."""
@@ -350,24 +283,3 @@ class Recorder:
                     raise  # a worker that must stop cannot wait for ever; its leases run out
                 events.database_away(what, type(error).__name__, pause)
                 await asyncio.sleep(pause)
-
-
-def log_ids(running: Running) -> dict[str, str | None]:
-    """The opaque ids of the payload that the type allows into logs; `item_id` is always there (D-67)."""
-    ids: dict[str, str | None] = {"item_id": None}
-    if running.job_type.log_ids:
-        payload: Any = running.job_type.handlers and _members(running.claim)
-        for name in running.job_type.log_ids:
-            value = payload.get(name)
-            ids[name] = None if value is None else str(value)[:64]
-    return ids
-
-
-def _members(claim: Claim) -> dict[str, Any]:
-    import json
-
-    try:
-        payload = json.loads(claim.payload)
-    except (ValueError, RecursionError):
-        return {}
-    return payload if isinstance(payload, dict) else {}

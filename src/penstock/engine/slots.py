@@ -15,8 +15,9 @@ from typing import TYPE_CHECKING, Final
 
 from penstock.contract.verdicts import Requeued, alarms
 from penstock.engine.executor import COMPLETED, LOST, Executor
-from penstock.engine.recorder import MOST_WAITING, log_ids
+from penstock.engine.recorder import MOST_WAITING
 from penstock.engine.running import Running, Stop
+from penstock.engine.tally import log_ids
 from penstock.store import claims as store
 from penstock.store import connect
 from penstock.telemetry import events

@@ -238,8 +238,8 @@ class Worker(Crew):
     def _on_freed(self) -> None:
         """A job of a type with limits has ended: the next one may start. One went back: the worker may sleep too long."""
         super()._on_freed()
-        if self.recorder.gate_freed or self.recorder.requeued:
-            self.recorder.gate_freed = False
+        if self.place.gate_freed or self.recorder.requeued:
+            self.place.gate_freed = False
             self._wake_now(Trigger.FOLLOW_UP)
 
     def _on_restored(self) -> None:

@@ -25,4 +25,5 @@ class Workplace:
     profile: str = "base"
     held: dict[UUID, Running] = field(default_factory=dict)
     gated: set[str] = field(default_factory=set)  # types that are claimed one claim at a time, under their limits
+    gate_freed: bool = False  # one of their jobs has ended: there may be room for the next
     random: Callable[[], float] = _random.random
