@@ -11,18 +11,16 @@ from __future__ import annotations
 import asyncio
 import json
 import os
-import shutil
 import signal
 import socket
 import sys
-import tempfile
 import time
 from contextlib import contextmanager, suppress
 from dataclasses import replace
-from pathlib import Path
 from typing import TYPE_CHECKING, Final
 from uuid import uuid4
 
+from penstock.engine import shared_folder
 from penstock.engine.process import READY, RECYCLE, SHORTEST_LIFE, check_schema, loop_factory
 from penstock.store import connect, workers
 from penstock.telemetry import events
@@ -30,6 +28,7 @@ from penstock.telemetry.metrics import SLOT
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from pathlib import Path
 
     from penstock.engine.process import Orders
     from penstock.settings import Settings
@@ -78,6 +77,7 @@ class Supervisor:
         self._slots: list[Slot] = []
         self._stopping = asyncio.Event()
         self._exit_code = 0
+        self._folder: Path | None = None
 
     async def run(self) -> int:
         """Supervise until told to stop, or until a process says that it cannot work; returns the exit code."""
@@ -106,6 +106,8 @@ class Supervisor:
     def kill(self) -> None:
         """End every process at once; their leases run out and their jobs run again."""
         self._signal(signal.SIGKILL)
+        if self._folder is not None:
+            shared_folder.remove(self._folder)
 
     def _signal(self, number: signal.Signals) -> None:
         for slot in self._slots:
@@ -191,7 +193,7 @@ class Supervisor:
             return
         from penstock.telemetry import exposition
 
-        folder = Path(tempfile.mkdtemp(prefix="penstock-metrics-"))
+        folder = self._folder = shared_folder.make()
         server = None
         try:
             host, port = self._settings.metrics_host, self._settings.metrics_port
@@ -201,7 +203,7 @@ class Supervisor:
             if server is not None:
                 server.shutdown()
                 server.server_close()
-            shutil.rmtree(folder, ignore_errors=True)
+            shared_folder.remove(folder)
 
 
 async def _hear(slot: Slot, channel: socket.socket) -> None:

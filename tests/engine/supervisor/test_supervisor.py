@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from penstock.engine import shared_folder
 from penstock.engine.process import RECYCLE, Orders
 from penstock.engine.supervisor import Slot
 from tests.support.desk import Desk
@@ -116,6 +117,20 @@ def test_a_name_in_use_ends_the_supervisor(desk: Desk) -> None:
     done = run_penstock(["worker", "tests.support.sample_app:app", *TWO], desk.worker_dsn)
     assert done.returncode == 6
     assert "'crew-1' belongs to a worker that is alive" in done.stderr
+
+
+def test_the_folder_of_a_supervisor_that_was_killed_is_cleared_by_the_next(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    for name in ("penstock-metrics-4194305-dead", f"penstock-metrics-{os.getpid()}-alive", "penstock-metrics-other"):
+        (tmp_path / name).mkdir()
+    made = shared_folder.make()
+    assert {path.name for path in tmp_path.iterdir()} == {
+        f"penstock-metrics-{os.getpid()}-alive",
+        "penstock-metrics-other",
+        made.name,
+    }
 
 
 @pytest.fixture
