@@ -25,7 +25,7 @@ from penstock.engine.recorder import Recorder
 from penstock.engine.running import Stop
 from penstock.engine.slots import Slots
 from penstock.engine.workplace import Workplace
-from penstock.store import connect
+from penstock.store import connect, schema
 from penstock.store import types as type_store
 from penstock.store import workers as worker_store
 from penstock.telemetry import events
@@ -108,9 +108,14 @@ class Crew:
             self._dsn, size=self._pool_size, name="penstock worker", prepared=self._settings.prepared_statements
         )
         self._pool = pool
-        async with pool.acquire() as connection:
-            if not self._insecure:
-                await connect.refuse_unsafe_login(connection)
+        try:
+            async with pool.acquire() as connection:
+                await schema.require_current(connection)
+                if not self._insecure:
+                    await connect.refuse_unsafe_login(connection)
+        except BaseException:
+            pool.terminate()
+            raise
         return pool
 
     async def _take_name(self, pool: Pool) -> worker_store.Identity:

@@ -9,7 +9,7 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, Any, Final
 
 from penstock.contract.keys import stored_key
-from penstock.store import inspection, jobs
+from penstock.store import inspection, jobs, schema
 from penstock.testing.clock import Clock
 from penstock.testing.doomed import die_at
 from penstock.testing.inline import InlineWorker
@@ -52,7 +52,12 @@ class Harness:
         if self._dsn is not None:
             self.app.use_dsn(self._dsn)
         await self.app.open()
-        await self.app.sync_types()
+        try:
+            await schema.require_current(self.app.pool)
+            await self.app.sync_types()
+        except BaseException:
+            await self.app.close()
+            raise
         self.clock = Clock(self.app.pool)
         return self
 
