@@ -64,8 +64,11 @@ COLUMNS: Final[dict[tuple[str, str, str], set[str]]] = {
 FUNCTIONS: Final[dict[str, set[str]]] = {
     O: {"now", "uuid7", "put_job", "put_jobs", "enqueue", "raise_refusal", "poke"},
     F: {"now", "uuid7"},
-    P: {"now", "uuid7", "cancel", "close_breaker", "poke", "resolve_effect"},
-}
+    P: {
+        "now", "uuid7", "cancel", "close_breaker", "poke", "resolve_effect", "keep_keys", "prune_jobs", "prune_effects",
+        "prune_audit", "prune_old",
+    },
+}  # fmt: skip
 NOT_FOR_WORKERS: Final = {"cancel", "resolve_effect", "apply_grants"}
 
 

@@ -50,7 +50,8 @@ begin
             penstock.apply_grants() from penstock_worker;
     end if;
 
-    -- Sees everything; cancels, replays, settles effects, moves gates and schedules. Cannot claim, record or enqueue.
+    -- Sees everything; cancels, replays, settles effects, moves gates and schedules, prunes what is old. Cannot claim,
+    -- record or enqueue.
     if 'penstock_operator' = any(found_roles) then
         grant select on all tables in schema penstock to penstock_operator;
         grant insert (job_id, created_at, updated_at, run_at, ready, priority, max_attempts, audited, staged, job_type,
@@ -65,7 +66,9 @@ begin
                       key_rate_period) on penstock.types to penstock_operator;
         grant execute on function
             penstock.cancel(uuid, text, text), penstock.close_breaker(text), penstock.poke(text, text),
-            penstock.resolve_effect(text, boolean, text, jsonb) to penstock_operator;
+            penstock.resolve_effect(text, boolean, text, jsonb), penstock.keep_keys(uuid[]), penstock.prune_jobs(uuid[]),
+            penstock.prune_effects(text[]), penstock.prune_audit(bigint[], interval),
+            penstock.prune_old(text, interval, integer) to penstock_operator;
     end if;
     return found_roles;
 end
