@@ -38,6 +38,18 @@ def declare_types(app: Penstock) -> Penstock:
     return app
 
 
+async def until_waiting(watch: asyncpg.Connection[Any], sessions: int = 1) -> None:
+    """Until so many sessions wait for another one's transaction."""
+    async with asyncio.timeout(10):
+        while (
+            await watch.fetchval(
+                "select count(*) from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock'"
+            )
+            < sessions
+        ):
+            await watch.execute("select pg_sleep(0.005)")
+
+
 @dataclass
 class Ear:
     """Hears what is notified on the channels."""

@@ -11,7 +11,7 @@ import pytest
 
 from penstock.contract.errors import IdempotencyKeyReused, PayloadRejected
 from penstock.engine.drafts import SET_JOBS
-from tests.engine.enqueue.conftest import Office
+from tests.engine.enqueue.conftest import Office, until_waiting
 
 
 @pytest.mark.contract("C-65")
@@ -84,12 +84,7 @@ async def test_a_bulk_that_is_cancelled_leaves_nothing_and_gives_its_connection_
             async with holder.transaction():
                 await app.enqueue("noop", {"n": 0}, key="k", connection=holder)
                 bulk = asyncio.create_task(app.enqueue_many("noop", [{"n": 0}] * 5000, keys=["k"] + [None] * 4999))
-                async with asyncio.timeout(10):
-                    while not await office.owner.fetchval(
-                        "select exists (select from pg_stat_activity where wait_event_type = 'Lock' "
-                        "and datname = current_database())"
-                    ):
-                        await office.owner.execute("select pg_sleep(0.005)")
+                await until_waiting(office.owner)
                 bulk.cancel()
                 with pytest.raises(asyncio.CancelledError):
                     await bulk
@@ -101,16 +96,25 @@ async def test_a_bulk_that_is_cancelled_leaves_nothing_and_gives_its_connection_
     assert await office.count() == 6
 
 
-async def test_two_bulks_with_the_same_keys_in_opposite_order_never_deadlock(office: Office) -> None:
-    keys = [f"k{n}" for n in range(300)]
-    async with office.another() as other:
-        for round_ in range(5):
-            there = [f"{round_}{key}" for key in keys]
-            one, two = await asyncio.gather(
-                office.app.enqueue_many("noop", [{"n": 1}] * 300, keys=there),
-                other.enqueue_many("noop", [{"n": 1}] * 300, keys=there[::-1]),
-            )
-            assert one == two[::-1]
+async def test_two_bulks_with_the_same_keys_in_opposite_order_wait_for_each_other_and_never_deadlock(
+    office: Office,
+) -> None:
+    """Both are stopped in the middle, at a key that a third one holds."""
+    holder, one, two = [await asyncpg.connect(office.dsn) for _ in range(3)]
+    held = holder.transaction()
+    await held.start()
+    await office.app.enqueue("noop", {"n": 0}, key="m", connection=holder)
+    bulks = []
+    for waiting, (caller, keys) in enumerate([(one, ["a", "m", "z"]), (two, ["z", "m", "a"])], start=1):
+        bulks.append(asyncio.create_task(office.app.enqueue_many("noop", [{}] * 3, keys=keys, connection=caller)))
+        await until_waiting(office.owner, waiting)
+    await held.rollback()
+
+    first, second = await asyncio.gather(*bulks)
+
+    assert first == second[::-1]
+    for connection in (holder, one, two):
+        await connection.close()
 
 
 @pytest.mark.contract("Q-42", "Q-27")

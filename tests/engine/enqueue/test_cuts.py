@@ -16,7 +16,7 @@ from penstock import Penstock
 from penstock.contract.errors import DatabaseUnavailable
 from penstock.engine import producer
 from penstock.engine.drafts import SET_JOBS
-from tests.engine.enqueue.conftest import Office, declare_types
+from tests.engine.enqueue.conftest import Office, declare_types, until_waiting
 from tests.engine.enqueue.proxy import Proxy
 
 NOOP = ("penstock_jobs", '{"job_type": "noop"}')
@@ -139,12 +139,7 @@ async def test_a_cancelled_enqueue_gives_its_connection_back(office: Office) -> 
                 async with holder.transaction():
                     await app.enqueue("noop", {"n": n}, key="k", connection=holder)
                     task = asyncio.create_task(app.enqueue("noop", {"n": n}, key="k"))
-                    async with asyncio.timeout(10):
-                        while not await office.owner.fetchval(
-                            "select exists (select from pg_stat_activity where wait_event_type = 'Lock' "
-                            "and datname = current_database())"
-                        ):
-                            await office.owner.execute("select pg_sleep(0.005)")
+                    await until_waiting(office.owner)
                     task.cancel()
                     with suppress(asyncio.CancelledError):
                         await task

@@ -11,19 +11,7 @@ import asyncpg
 import pytest
 
 from penstock.contract.errors import IdempotencyKeyReused
-from tests.engine.enqueue.conftest import Office
-
-
-async def _until_waiting(office: Office, waiters: int = 1) -> None:
-    """Until so many sessions wait for another one's transaction."""
-    async with asyncio.timeout(10):
-        while (
-            await office.owner.fetchval(
-                "select count(*) from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock'"
-            )
-            < waiters
-        ):
-            await office.owner.execute("select pg_sleep(0.005)")
+from tests.engine.enqueue.conftest import Office, until_waiting
 
 
 async def _prune(office: Office, job_id: UUID) -> None:
@@ -47,7 +35,7 @@ async def test_twenty_callers_at_once_with_one_key_get_one_job(office: Office) -
                 async with gate.transaction():
                     await app.enqueue("noop", {"n": 0}, key="k", connection=gate)
                     callers = [asyncio.create_task(app.enqueue("noop", {"n": 1}, key="k")) for _ in range(20)]
-                    await _until_waiting(office, 20)
+                    await until_waiting(office.owner, 20)
                     raise ZeroDivisionError
         ids = await asyncio.gather(*callers)
         await gate.close()
@@ -64,7 +52,7 @@ async def test_when_the_first_caller_rolls_back_the_second_makes_the_job(office:
     await transaction.start()
     lost = await office.app.enqueue("noop", {"n": 1}, key="k", connection=first)
     second = asyncio.create_task(office.app.enqueue("noop", {"n": 2}, key="k"))
-    await _until_waiting(office)
+    await until_waiting(office.owner)
     assert not second.done(), "the second caller waits for the first one's outcome"
     await transaction.rollback()
 
@@ -83,7 +71,7 @@ async def test_when_the_first_caller_commits_the_second_gets_its_job(office: Off
     await transaction.start()
     made = await office.app.enqueue("noop", {"n": 1}, key="k", connection=first)
     second = asyncio.create_task(office.app.enqueue("noop", {"n": 1}, key="k"))
-    await _until_waiting(office)
+    await until_waiting(office.owner)
     await transaction.commit()
 
     assert await second == made
@@ -157,7 +145,7 @@ async def test_a_job_pruned_between_two_looks_is_not_made_again(office: Office) 
         asyncio.create_task(office.app.enqueue("noop", {"n": 1}, key="k")),
         asyncio.create_task(office.app.enqueue_many("noop", [{"n": 1}], keys=["k"])),
     ]
-    await _until_waiting(Office(office.app, office.dsn, watch, office.ear), 2)
+    await until_waiting(watch, 2)
     await pruning.commit()
 
     one, many = await asyncio.gather(*callers)

@@ -12,9 +12,14 @@ from typing import Any
 import asyncpg
 import pytest
 from pydantic import BaseModel
+from sqlalchemy import text
+from sqlalchemy.exc import DBAPIError
+from sqlalchemy.ext.asyncio import AsyncSession, create_async_engine
+from sqlalchemy.pool import NullPool
 
 from penstock import Penstock
 from penstock.contract.errors import DatabaseUnavailable, EnqueueRefused, PayloadRejected, SchemaOutdated, UnknownType
+from tests.engine.enqueue.callers import alchemy_url
 from tests.engine.enqueue.conftest import Office
 
 CANARY = "my neighbour is too loud"
@@ -227,4 +232,32 @@ async def test_a_driver_that_was_set_to_convert_json_changes_nothing(office: Off
 
     assert await office.payload(job_id) == {"n": 1}
     assert await office.payload(many[0]) == {"n": 2}
+    await raw.close()
+
+
+async def test_an_error_that_the_caller_must_retry_keeps_the_payload_to_itself(office: Office) -> None:
+    """SQLAlchemy shows the arguments of a statement in its errors; they are hidden, and the error stays its own."""
+    engine = create_async_engine(
+        alchemy_url(office.dsn, "asyncpg"), poolclass=NullPool, isolation_level="REPEATABLE READ"
+    )
+    async with AsyncSession(engine) as session:
+        await session.execute(text("select count(*) from penstock.jobs"))
+        await office.app.enqueue("noop", {"t": CANARY}, key="k")
+        with pytest.raises(DBAPIError) as caught:
+            await office.app.enqueue("noop", {"t": CANARY}, key="k", connection=session)
+    await engine.dispose()
+
+    assert getattr(caught.value.orig, "sqlstate", None) == "40001"
+    assert CANARY not in "".join(traceback.format_exception(caught.value))
+    assert CANARY not in repr(vars(caught.value))
+
+
+async def test_what_only_the_server_found_wrong_is_told_by_its_code(office: Office) -> None:
+    await office.owner.execute("alter table penstock.jobs add check (payload->>'t' is null)")
+    raw = await asyncpg.connect(office.dsn)
+    for connection in (None, raw):
+        with pytest.raises(EnqueueRefused, match="SQLSTATE 23514") as caught:
+            await office.app.enqueue("noop", {"t": CANARY}, connection=connection)
+        assert CANARY not in "".join(traceback.format_exception(caught.value))
+        assert caught.value.__context__ is None, "the driver's own error shows the row"
     await raw.close()

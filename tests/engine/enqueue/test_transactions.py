@@ -107,7 +107,8 @@ async def test_a_bulk_that_is_refused_leaves_the_callers_transaction_good(shop: 
 @every_caller
 @pytest.mark.contract("C-65")
 async def test_every_option_means_the_same_over_every_driver(shop: Office, by: By) -> None:
-    await shop.owner.execute("set time zone 'Australia/Lord_Howe'")
+    """A delay is a span, also for a session whose clocks go forward meanwhile."""
+    await shop.owner.execute("insert into penstock.clock (shift) values ('2027-03-13 18:00+00'::timestamptz - now())")
 
     async def work(caller: Caller) -> Any:
         await caller.execute("set time zone 'America/New_York'")
