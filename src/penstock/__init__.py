@@ -22,7 +22,9 @@ from penstock.engine.effects import Absent, Found
 from penstock.engine.functions import RunHandle
 from penstock.engine.job import Job
 from penstock.engine.registry import JobType
-from penstock.version import VERSION as __version__
+from penstock.version import VERSION
+
+__version__ = VERSION
 
 __all__ = [
     "Absent",

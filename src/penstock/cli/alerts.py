@@ -35,9 +35,7 @@ async def _list(kind: str | None, limit: int, *, every: bool, as_json: bool) -> 
 
 
 @app.command()
-def ack(
-    alert_ids: Annotated[list[int], typer.Argument(metavar="ALERT_ID", show_default=False)], *, who: Who
-) -> None:
+def ack(alert_ids: Annotated[list[int], typer.Argument(metavar="ALERT_ID", show_default=False)], *, who: Who) -> None:
     """Say that you have seen alerts."""
     run(_ack(alert_ids, who))
 

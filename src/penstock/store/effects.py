@@ -115,8 +115,7 @@ async def of_job(db: Db, job_id: UUID) -> list[asyncpg.Record]:
 async def open_intents(db: Db, kind: str) -> list[asyncpg.Record]:
     """Every effect of *kind* that is in doubt, oldest first."""
     return await db.fetch(
-        "select * from penstock.effects "
-        "where kind = $1 and state in ('intended', 'uncertain') order by intended_at",
+        "select * from penstock.effects where kind = $1 and state in ('intended', 'uncertain') order by intended_at",
         kind,
     )
 
