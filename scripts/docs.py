@@ -65,8 +65,8 @@ def contract() -> str:
         "# Conformance",
         "",
         "Every rule that Penstock keeps, in a few words, and the tests that prove it. Made by `make docs` from",
-        "the marks of the tests that passed in the last `make test`. A mark is a promise: the test fails if the rule is",
-        "broken.",
+        "the marks of the tests that passed in the last `make test`. A mark is a promise: the test fails if the rule",
+        "is broken.",
         "",
     ]
     for prefix, rows in by_prefix(clauses()):
