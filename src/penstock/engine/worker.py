@@ -236,7 +236,7 @@ class Worker(Crew):
             self.announcer.poke()
 
     def _on_freed(self) -> None:
-        """A job of a type with limits has ended: the next may start. Or one went back, and may be due before we wake."""
+        """A job of a type with limits has ended: the next may start. Or one went back, maybe due before we wake."""
         super()._on_freed()
         if self.place.gate_freed or self.recorder.requeued:
             self.place.gate_freed = False
