@@ -53,37 +53,6 @@ async def test_a_listener_that_hears_nothing_any_more_is_replaced_and_the_worker
         await task
 
 
-@pytest.mark.contract("C-65")
-@pytest.mark.parametrize("committed", [False, True])
-async def test_an_enqueue_whose_reply_was_lost_is_settled_by_its_key(
-    floor: Floor, proxy: Proxy, *, committed: bool
-) -> None:
-    """Faults 2, 10 and 11: cut before the commit or after it, nobody can tell; the key makes one job of both."""
-    floor.app.job("echo")(_nothing)
-    await floor.app.sync_types()
-    async with Penstock(proxy.dsn, notify="off", pool_max=2) as app:
-        await app.enqueue("echo", {"n": 0}, key="other")  # the connection is there, the statement is known
-        if committed:
-            proxy.deaf = True
-        else:
-            proxy.freeze()
-        call = asyncio.create_task(app.enqueue("echo", {"n": 1}, key="once"))
-        if committed:
-            await floor.until("count(*) = 2 from penstock.jobs")
-        else:
-            await asyncio.wait({call}, timeout=0.1)
-        proxy.cut()
-        proxy.deaf = False
-        async with asyncio.timeout(10):
-            try:
-                first = await call
-            except connect.AWAY:
-                first = None
-            again = await app.enqueue("echo", {"n": 1}, key="once")
-    assert first in {None, again}
-    assert await floor.owner.fetchval("select count(*) from penstock.jobs") == 2
-
-
 @pytest.mark.contract("C-31", "A-75")
 async def test_a_completion_whose_reply_was_lost_counts_once(floor: Floor, monkeypatch: pytest.MonkeyPatch) -> None:
     """Fault 6: the commit happened and the worker does not know. It asks again, and nothing is lost or doubled."""
@@ -193,7 +162,3 @@ def _defaults() -> dict[str, Any]:
     defaults = Listener.__init__.__kwdefaults__
     assert defaults is not None
     return defaults
-
-
-async def _nothing(job: Any, args: Any) -> None:
-    """Done."""

@@ -24,7 +24,8 @@ from typing import Final
 from rich.console import Console
 from rich.table import Table
 
-from tests.mutants.guards import GUARDS, Guard
+from tests.mutants.guard import Guard
+from tests.mutants.guards import GUARDS
 
 ROOT: Final = Path(__file__).resolve().parents[2]
 COPIED: Final = ("src", "tests", "pyproject.toml", "README.md", "LICENSE")

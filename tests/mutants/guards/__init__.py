@@ -1,0 +1,22 @@
+"""The guards: what keeps the promises, each with the narrowest tests that must miss it.
+
+A row says which text of which file is the guard and what stands there without
+it. A new guard is a new row in one of these files.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from tests.mutants.guards import claiming, database, effects, enqueueing, failing, fences, leasing, limits
+
+GUARDS: Final = (
+    *fences.GUARDS,
+    *claiming.GUARDS,
+    *leasing.GUARDS,
+    *database.GUARDS,
+    *failing.GUARDS,
+    *effects.GUARDS,
+    *enqueueing.GUARDS,
+    *limits.GUARDS,
+)

@@ -1,0 +1,79 @@
+"""Effects: intent, perform, mark; settled before ever repeated."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from tests.mutants.guard import ENGINE, SCHEMA, SQL, STORE, Guard
+
+EFFECTS: Final = "tests/engine/effects/test_effects.py"
+LEDGER: Final = "tests/engine/effects/test_ledger.py"
+
+GUARDS: Final = (
+    Guard(
+        "the intent comes first",
+        f"{ENGINE}/effects.py",
+        "    intent = await effect.intend()\n    if intent.standing is Standing.DONE:",
+        "    result = await perform(effect.token)\n"
+        "    intent = await effect.intend()\n"
+        "    return await effect.mark(result)\n"
+        "    if intent.standing is Standing.DONE:",
+        (f"{EFFECTS}::test_the_intent_is_committed_before_anything_happens_outside",),
+    ),
+    Guard(
+        "settled before it is repeated",
+        f"{ENGINE}/effects.py",
+        "if intent.standing is Standing.AGAIN:",
+        "if intent.standing is Standing.LOST:",
+        (f"{EFFECTS}::test_a_reply_that_was_lost_is_looked_up_and_not_sent_again",),
+    ),
+    Guard(
+        "a doubt goes to a person",
+        f"{ENGINE}/effects.py",
+        "        if repeat:\n            await store.note",
+        "        if True:\n            await store.note",
+        (f"{EFFECTS}::test_a_doubt_that_nobody_can_settle_goes_to_a_person",),
+    ),
+    Guard(
+        "what is done stays done",
+        f"{SCHEMA}/05_effects.sql",
+        "if known.state = 'done' then\n            verdict",
+        "if false then\n            verdict",
+        (f"{EFFECTS}::test_a_done_effect_is_remembered_and_not_repeated",),
+    ),
+    Guard(
+        "fence of a mark",
+        f"{SQL}/effects/mark.sql",
+        "and e.claim_seq = $3",
+        "and $3::bigint is not null",
+        (f"{LEDGER}::test_the_mark_of_a_zombie_is_refused_once_another_claim_has_taken_over",),
+    ),
+    Guard(
+        "an effect in somebody's hand is left there",
+        f"{SCHEMA}/05_effects.sql",
+        "and penstock.intent_held(known, at) then\n            verdict := 'busy'",
+        "and false then\n            verdict := 'busy'",
+        (f"{LEDGER}::test_a_job_that_meets_an_effect_in_another_s_hand_comes_back_uncharged",),
+    ),
+    Guard(
+        "a mark is never cancelled",
+        f"{ENGINE}/effects.py",
+        "await uninterrupted(self._write_mark(",
+        "await (self._write_mark(",
+        (f"{LEDGER}::test_a_handler_stopped_between_perform_and_mark_still_marks",),
+    ),
+    Guard(
+        "reapers leave open intents alone",
+        f"{SCHEMA}/05_claims.sql",
+        "and e.claim_seq = j.claim_seq and e.holds_claim",
+        "and e.claim_seq = j.claim_seq and false",
+        ("tests/engine/effects/test_recovery.py::test_a_job_with_an_open_intent_is_left_alone_by_every_reaper",),
+    ),
+    Guard(
+        "a transaction of a lost claim rolls back",
+        f"{STORE}/claims.py",
+        'if await db.fetchval(sql("claims/finish"), claim.job_id, claim.claim_seq, worker) is None:',
+        'if await db.fetchval(sql("claims/finish"), claim.job_id, claim.claim_seq, worker) is Ellipsis:',
+        ("tests/engine/effects/test_transactions.py::test_a_lost_lease_rolls_everything_back",),
+    ),
+)

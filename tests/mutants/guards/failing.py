@@ -1,0 +1,54 @@
+"""Failures: what is retried, how long it waits, and what is kept of it."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from tests.mutants.guard import CONTRACT, Guard
+
+STEPS: Final = "tests/engine/dead_letters/test_steps.py"
+
+GUARDS: Final = (
+    Guard(
+        "retry budget",
+        f"{CONTRACT}/verdicts.py",
+        "if attempts >= budget:",
+        "if attempts > budget:",
+        ("tests/contract/test_classify.py::test_an_upstream_error_is_retried_until_the_fifth_failure_ends_the_job",),
+    ),
+    Guard(
+        "what no retry can mend is not retried",
+        f"{CONTRACT}/verdicts.py",
+        "if not failure.retryable:",
+        "if attempts > budget:",
+        ("tests/contract/test_classify.py::test_bad_data_ends_the_job_at_its_first_attempt",),
+    ),
+    Guard(
+        "ceiling of Retry-After",
+        f"{CONTRACT}/backoff.py",
+        "return max(base, min(retry_after, CEILING))",
+        "return max(base, retry_after)",
+        ("tests/contract/test_backoff.py::test_no_upstream_may_impose_more_than_five_minutes",),
+    ),
+    Guard(
+        "payload cap",
+        f"{CONTRACT}/payloads.py",
+        "if size > limits.max_bytes:",
+        "if size < 0:",
+        ("tests/contract/test_payloads.py::test_a_payload_too_large_is_refused_with_its_size_and_the_way_out",),
+    ),
+    Guard(
+        "redactor",
+        "src/penstock/telemetry/masks.py",
+        'return _literal(match) if kind == "quoted" else _MASKS[str(kind)](match[0])',
+        "return match[0] or str(kind)",
+        ("tests/telemetry/test_redaction.py::test_a_key_or_token_is_masked_wherever_it_stands",),
+    ),
+    Guard(
+        "two operators never take one step",
+        "src/penstock/store/dead_letters.py",
+        "where dead_letter_id = $1 for update",
+        "where dead_letter_id = $1",
+        (f"{STEPS}::test_of_two_operators_at_once_one_takes_the_step",),
+    ),
+)

@@ -1,0 +1,112 @@
+"""Leases: kept while a worker lives, returned when it does not."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from tests.mutants.guard import ENGINE, FAULTS, SCHEMA, STORE, Guard
+
+LEASES: Final = "tests/engine/worker/test_leases.py"
+DISPATCH: Final = "tests/engine/worker/test_dispatch.py"
+RACES: Final = "tests/model/test_interleavings.py"
+
+GUARDS: Final = (
+    Guard(
+        "the reaper looks at the lease",
+        f"{SCHEMA}/05_claims.sql",
+        "and j.lease_expires_at < at",
+        "",
+        (f"{LEASES}::test_an_expired_claim_goes_back_and_one_that_is_a_second_younger_stays",),
+    ),
+    Guard(
+        "the reaper locks before it writes",
+        f"{SCHEMA}/05_claims.sql",
+        "           for update of j skip locked\n",
+        "",
+        (
+            f"{RACES}::test_two_operations_meet_in_every_order[complete]",
+            f"{RACES}::test_two_operations_meet_in_every_order",
+        ),
+    ),
+    Guard(
+        "cap of reclaims",
+        f"{SCHEMA}/05_claims.sql",
+        "job.reclaim_count >= job.max_reclaims",
+        "false",
+        (f"{LEASES}::test_the_sixth_expiry_of_such_a_type_ends_the_job_as_lease_expired",),
+    ),
+    Guard(
+        "an expiry spends an attempt",
+        f"{SCHEMA}/05_claims.sql",
+        "attempt_count = j.attempt_count + case when job.counts then 1 else 0 end",
+        "attempt_count = j.attempt_count",
+        (f"{LEASES}::test_an_expiry_that_spends_the_last_attempt_fails_the_job",),
+    ),
+    Guard(
+        "the heartbeat has a thread of its own",
+        f"{ENGINE}/heartbeat.py",
+        "        self._thread.start()",
+        "        async def in_the_loop() -> None:\n"
+        "            while not self._stopping:\n"
+        "                await asyncio.sleep(await self._round())\n\n"
+        "        self._task = asyncio.get_running_loop().create_task(in_the_loop())\n"
+        "        self._thread = threading.Thread(target=self._wake.wait)\n"
+        "        self._thread.start()",
+        (f"{FAULTS}/test_leases.py::test_a_handler_that_blocks_the_event_loop_keeps_its_claim_from_every_reaper",),
+    ),
+    Guard(
+        "a lost lease stops its handler",
+        f"{ENGINE}/heartbeat.py",
+        "                gone.append(running.claim.job_id)",
+        "                pass",
+        (
+            f"{FAULTS}/test_leases.py::test_a_job_that_another_worker_has_taken_over_stops_here_and_its_result_is_dropped",
+        ),
+    ),
+    Guard(
+        "a claim that waited is looked at again",
+        f"{ENGINE}/slots.py",
+        "or not await self._still_owned(running)",
+        "",
+        (f"{DISPATCH}::test_a_job_canceled_while_it_waits_for_a_slot_is_not_run",),
+    ),
+    Guard(
+        "a new connection is made ready before it renews",
+        f"{ENGINE}/heartbeat.py",
+        'await self._connection.prepare(sql("claims/renew"))',
+        "pass",
+        (f"{FAULTS}/test_leases.py::test_a_slow_database_costs_no_lease",),
+    ),
+    Guard(
+        "a listener asks whether it still hears",
+        f"{ENGINE}/listener.py",
+        "if await self._alive():",
+        "if self._probe:",
+        (
+            f"{FAULTS}/test_connections.py::test_a_listener_that_hears_nothing_any_more_is_replaced_and_the_worker_drains",
+        ),
+    ),
+    Guard(
+        "a listener that is back looks at everything",
+        f"{ENGINE}/listener.py",
+        "            self._restored()\n",
+        "",
+        (
+            f"{FAULTS}/test_connections.py::test_a_listener_that_hears_nothing_any_more_is_replaced_and_the_worker_drains",
+        ),
+    ),
+    Guard(
+        "a lost reply is looked up",
+        f"{STORE}/claims.py",
+        "return [claim for claim in claims if claim.job_id not in settled]",
+        "return list(claims)",
+        (f"{FAULTS}/test_connections.py::test_a_completion_whose_reply_was_lost_counts_once",),
+    ),
+    Guard(
+        "claims that nobody heard of go back",
+        f"{ENGINE}/worker.py",
+        "self._maintain = self._orphans_possible = True",
+        "self._maintain = True",
+        (f"{FAULTS}/test_connections.py::test_a_claim_whose_reply_was_lost_is_given_back_at_once",),
+    ),
+)
