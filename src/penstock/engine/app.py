@@ -70,7 +70,8 @@ class Penstock(Enqueueing, Scheduling):
         producer, self._producer = self._producer, None
         if producer is not None:
             await producer.close()
-        await asyncio.to_thread(self.close_sync)
+        if self._portals.used:
+            await asyncio.to_thread(self.close_sync)
 
     async def dsn(self) -> str:
         """The DSN in use."""

@@ -47,7 +47,7 @@ class Enqueueing:
     async def transaction(self) -> AsyncIterator[Transaction]:
         """A transaction of the application. Jobs enqueued in the block belong to it and are poked after its commit."""
         producer = await self._open_producer()
-        async with producer.connection() as connection, owned.owned(connection, self), connection.transaction():
+        async with producer.lend() as connection, owned.owned(connection, self), owned.begun(connection):
             yield connection
 
     async def enqueue(
@@ -108,12 +108,12 @@ class Enqueueing:
 
     async def _put(self, job: NewJob, connection: Any) -> UUID:
         if connection is None:
-            return await (self._producer or await self._open_producer()).put(job)
+            return await (self._opened() or await self._open_producer()).put(job)
         return await callers.put(connection, job, self._poking())
 
     async def _put_many(self, bulk: Bulk, connection: Any) -> list[UUID]:
         if connection is None:
-            return await (self._producer or await self._open_producer()).put_many(bulk)
+            return await (self._opened() or await self._open_producer()).put_many(bulk)
         return await callers.put_many(connection, list(bulk.sets()), self._poking())
 
     async def make_producer(self) -> Producer:
@@ -122,9 +122,16 @@ class Enqueueing:
 
     async def _open_producer(self) -> Producer:
         async with self._opening:  # two tasks may ask at once
-            if self._producer is None:
-                self._producer = await self.make_producer()
-            return self._producer
+            producer = self._opened()
+            if producer is None:
+                producer = self._producer = await self.make_producer()
+            return producer
+
+    def _opened(self) -> Producer | None:
+        """The open producer; one whose event loop has ended is of no more use."""
+        if self._producer is not None and self._producer.loop.is_closed():
+            self._producer = None
+        return self._producer
 
     async def _announce(self, name: str) -> None:
         """Tell the database of a type that is declared here and that it has not met yet."""
@@ -132,7 +139,8 @@ class Enqueueing:
 
     def _poking(self) -> callers.Poking:
         """An application that is not open has nothing to send with: the poke goes with the caller's commit."""
-        return callers.Poking(self.settings.notify, None if self._producer is None else self._producer.poke)
+        producer = self._opened()
+        return callers.Poking(self.settings.notify, None if producer is None else producer.poke)
 
     # --------------------------------------------------------------------- sync
 
@@ -194,5 +202,6 @@ class Enqueueing:
 
     def _poking_sync(self) -> callers.Poking:
         """An open application sends in its own loop; otherwise the thread of the sync callers does."""
-        send = self._portals.poke if self._producer is None else self._producer.poke
+        producer = self._opened()
+        send = self._portals.poke if producer is None else producer.poke
         return callers.Poking(self.settings.notify, send)

@@ -9,9 +9,11 @@ a poke behind, which wakes a worker for nothing and does no harm.
 from __future__ import annotations
 
 import asyncio
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any
+
+from penstock.engine.patience import uninterrupted
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable
@@ -47,6 +49,20 @@ async def owned(connection: Transaction, owner: object = None) -> AsyncIterator[
         _CURRENT.set(before)
     for call in transaction.after:
         call()
+
+
+@asynccontextmanager
+async def begun(connection: Transaction) -> AsyncIterator[None]:
+    """A transaction around the block whose COMMIT is never cancelled (rule 7 of the fault list)."""
+    transaction = connection.transaction()
+    await transaction.start()
+    try:
+        yield
+    except BaseException:
+        with suppress(Exception):  # the error that ended the block is the one to tell
+            await transaction.rollback()
+        raise
+    await uninterrupted(transaction.commit())
 
 
 def open_on(connection: Any) -> Owned | None:

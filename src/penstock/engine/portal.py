@@ -112,6 +112,11 @@ class Portals:
         """See `Portal.poke`."""
         self._get().poke(channel, job_type)
 
+    @property
+    def used(self) -> bool:
+        """Whether there is one."""
+        return self._portal is not None
+
     def close(self) -> None:
         """End the portal, if there is one; the next call makes another."""
         with self._lock:

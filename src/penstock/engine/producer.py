@@ -11,7 +11,8 @@ import asyncio
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Final
 
-from penstock.contract.errors import DatabaseUnavailable, EnqueueRefused, SchemaOutdated, UnknownType
+from penstock.contract.errors import DatabaseUnavailable, EnqueueRefused, PenstockError, SchemaOutdated, UnknownType
+from penstock.engine.owned import begun
 from penstock.engine.pokes import Pokes
 from penstock.settings import Notify
 from penstock.store import connect, jobs
@@ -38,6 +39,7 @@ class Producer:
 
     def __init__(self, pool: Pool, settings: Settings) -> None:
         self.pool = pool
+        self.loop = asyncio.get_running_loop()
         self.pokes = Pokes(self._notify, settings.poke_ms / 1000)
         self._notify_mode = settings.notify
         self._inside = settings.notify is Notify.IN_TRANSACTION
@@ -82,8 +84,19 @@ class Producer:
             raise
         await self._give(connection)
 
+    @asynccontextmanager
+    async def lend(self) -> AsyncIterator[Pooled]:
+        """One connection for code that is not ours; it comes back reset, as such code may leave anything in it."""
+        async with self.connection() as connection:
+            yield connection
+            await connection.reset()
+
     async def _take(self) -> Pooled:
         """A connection that was used a moment ago, else one of the pool, which costs a fifth of a small enqueue."""
+        if asyncio.get_running_loop() is not self.loop:
+            raise PenstockError(
+                "this application was opened in another event loop; open one for each loop, or use enqueue_sync"
+            )
         while self._idle:
             connection = self._idle.pop()
             if not connection.is_closed():
@@ -153,7 +166,7 @@ class Producer:
         for pause in (*PAUSES, None):
             progress = Progress()
             try:
-                async with self.connection() as connection, connection.transaction():
+                async with self.connection() as connection, begun(connection):
                     await self._stream(connection, bulk, progress)
             except SchemaOutdated:
                 raise

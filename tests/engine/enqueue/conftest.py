@@ -131,6 +131,19 @@ class Office:
             yield app
 
 
+@asynccontextmanager
+async def working(app: Penstock, *types: str) -> AsyncIterator[None]:
+    """A worker for *types*, as long as the block."""
+    worker = app.worker(types or None)
+    running = asyncio.create_task(worker.run())
+    await worker.ready.wait()
+    try:
+        yield
+    finally:
+        worker.stop()
+        await running
+
+
 @pytest.fixture
 async def office(dsn: str) -> AsyncIterator[Office]:
     app = declare_types(Penstock(dsn))

@@ -117,7 +117,6 @@ async def test_two_bulks_with_the_same_keys_in_opposite_order_wait_for_each_othe
         await connection.close()
 
 
-@pytest.mark.contract("Q-42", "Q-27")
 async def test_a_bulk_may_be_deferred_by_the_clock_of_the_database(office: Office) -> None:
     await office.owner.execute("insert into penstock.clock (shift) values ('-3 days')")
     ids = await office.app.enqueue_many("noop", [{"n": 1}, {"n": 2}], delay=timedelta(hours=2))

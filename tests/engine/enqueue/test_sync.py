@@ -17,7 +17,7 @@ from sqlalchemy.orm import Session, scoped_session, sessionmaker
 from sqlalchemy.pool import NullPool
 
 from penstock import Penstock
-from penstock.contract.errors import DatabaseUnavailable, PayloadRejected
+from penstock.contract.errors import DatabaseUnavailable, PayloadRejected, PenstockError
 from tests.engine.enqueue.callers import alchemy_url
 from tests.engine.enqueue.conftest import Office, declare_types
 
@@ -185,3 +185,26 @@ async def test_a_program_that_just_ends_has_sent_its_pokes_and_hangs_on_nothing(
     assert (done.returncode, done.stderr) == (0, "")
     assert await office.count() == jobs
     assert len(await office.ear.all()) >= 1
+
+
+def test_an_application_outlives_the_event_loops_it_is_used_in(dsn: str) -> None:
+    """A script that calls asyncio.run twice, with an application that it never closes in between."""
+    app = declare_types(Penstock(dsn))
+
+    async def once(n: int) -> int:
+        await app.enqueue("noop", {"n": n})
+        count: int = await app.pool.fetchval("select count(*) from penstock.jobs")
+        if n == 1:
+            app.pool.terminate()  # what the end of a program does
+        else:
+            await app.close()
+        return count
+
+    assert asyncio.run(once(1)) == 1
+    assert asyncio.run(once(2)) == 2
+
+
+async def test_an_application_opened_in_another_loop_says_so(office: Office) -> None:
+    with pytest.raises(PenstockError, match="another event loop"):
+        await asyncio.to_thread(asyncio.run, office.app.enqueue("noop", {"n": 1}))
+    assert await office.count() == 0
