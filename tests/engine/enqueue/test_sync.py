@@ -208,3 +208,9 @@ async def test_an_application_opened_in_another_loop_says_so(office: Office) -> 
     with pytest.raises(PenstockError, match="another event loop"):
         await asyncio.to_thread(asyncio.run, office.app.enqueue("noop", {"n": 1}))
     assert await office.count() == 0
+
+
+async def test_a_program_pays_for_no_driver_that_it_does_not_use() -> None:
+    program = "import sys, penstock; sys.exit(bool({'sqlalchemy', 'psycopg', 'alembic'} & set(sys.modules)))"
+
+    assert await asyncio.to_thread(subprocess.call, [sys.executable, "-c", program]) == 0
