@@ -89,15 +89,12 @@ def test_a_claim_of_a_type_without_jobs_touches_almost_nothing(ask: Ask) -> None
     assert plan.buffers < 30
 
 
-@pytest.mark.parametrize(
-    ("job_type", "index", "most"),
-    [(loaded.GATED, RUNNABLE, 40 * SET), (loaded.KEYED, "jobs_runnable_by_key", 150 * SET)],
-)
-def test_a_claim_under_limits_reads_the_ready_indexes_alone(job_type: str, index: str, most: int, ask: Ask) -> None:
+@pytest.mark.parametrize(("job_type", "index"), [(loaded.GATED, RUNNABLE), (loaded.KEYED, "jobs_runnable_by_key")])
+def test_a_claim_under_limits_reads_the_ready_indexes_alone(job_type: str, index: str, ask: Ask) -> None:
     plan = ask("claims/take_gated", job_type, "w", timedelta(minutes=5), SET, uuid4())
     assert (plan.rows, plan.sequential) == (SET, 0)
     assert index in plan.indexes
-    assert plan.buffers < most
+    assert plan.buffers < 40 * SET
 
 
 def test_a_completion_finds_its_jobs_by_primary_key(ask: Ask, table: psycopg.Connection[Any]) -> None:

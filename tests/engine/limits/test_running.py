@@ -136,7 +136,7 @@ async def test_a_long_backlog_of_one_key_costs_the_others_nothing(app: Penstock)
     app.job("limited", limits=Limits(key_running=1))(nothing)
     async with Harness(app):
         read: list[int] = []
-        for backlog in (10, 20_000):
+        for backlog in (10, 50_000):
             await app.enqueue_many("limited", [{}] * backlog, limit_keys=["a-big"] * backlog)
             await app.pool.execute("analyze penstock.jobs")
             assert len(await take(app)) == len(read) ^ 1  # the first time one of a-big, then it is full
@@ -149,7 +149,7 @@ async def test_a_long_backlog_of_one_key_costs_the_others_nothing(app: Penstock)
             assert await app.pool.fetchval(
                 "select count(*) from penstock.jobs where limit_key ~ '^[bc]' and status = 'processing'"
             ) == 2 * len(read)
-    assert read[1] < read[0] + 100, read
+    assert read[1] < read[0] + 150, read
 
 
 def _buffers(plan: str) -> int:

@@ -72,11 +72,14 @@ begin
          order by j.priority, j.created_at, j.job_id limit p_room for update skip locked);
     while cardinality(picked) < p_room and seen < 1000 loop
         if this_key is null then
-            select min(j.limit_key) into this_key from penstock.jobs j
-             where j.job_type = p_type.job_type and j.status = 'queued' and j.ready and j.limit_key is not null;
+            -- Not min(): with old statistics the planner may go through all of them for it.
+            select j.limit_key into this_key from penstock.jobs j
+             where j.job_type = p_type.job_type and j.status = 'queued' and j.ready and j.limit_key is not null
+             order by j.limit_key limit 1;
         else
-            select min(j.limit_key) into this_key from penstock.jobs j
-             where j.job_type = p_type.job_type and j.status = 'queued' and j.ready and j.limit_key > this_key;
+            select j.limit_key into this_key from penstock.jobs j
+             where j.job_type = p_type.job_type and j.status = 'queued' and j.ready and j.limit_key > this_key
+             order by j.limit_key limit 1;
         end if;
         if this_key is null then
             exit when circled;
