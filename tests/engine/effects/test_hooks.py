@@ -10,7 +10,7 @@ from uuid import uuid4
 import asyncpg
 import pytest
 
-from penstock import Failed, FailureClass, Penstock
+from penstock import Failed, FailureClass, Penstock, Schedule
 from penstock.store import claims, jobs
 from penstock.testing import Harness
 from tests.engine.looking import alerts, letter, nothing
@@ -183,3 +183,35 @@ async def test_a_completion_that_a_trigger_refuses_is_a_failed_attempt_and_the_o
         assert {await harness.status(job_id) for job_id in ids} == {"completed"}
         dead = await letter(harness, poison)
         assert (dead["error_class"], dead["attempts"]) == ("SCHEMA_INVALID", 1)
+
+
+@pytest.mark.contract("C-62")
+async def test_a_retry_that_a_trigger_refuses_waits_for_its_lease_and_the_others_go_on(
+    app: Penstock, owner: Owner
+) -> None:
+    await owner.execute(
+        "create function public.no() returns trigger language plpgsql as $$ begin raise exception 'no'; end $$"
+    )
+    await owner.execute(
+        "create trigger no before update on penstock.jobs for each row "
+        "when (old.status = 'processing' and new.status = 'queued' and new.payload ? 'poison') "
+        "execute function public.no()"
+    )
+
+    @app.job("request", lease=timedelta(minutes=1), backoff=Schedule([600]), attempts=3)
+    async def request(job: Any, args: Any) -> None:
+        if job.attempt == 1 and job.claim_seq == 1:
+            raise TimeoutError
+
+    async with Harness(app, concurrency=40) as harness:
+        ids = [await harness.enqueue("request", {"n": n}) for n in range(10)]
+        poison = await harness.enqueue("request", {"poison": True})
+        await harness.drain()
+        assert {await harness.status(job_id) for job_id in ids} == {"queued"}
+        assert await harness.status(poison) == "processing"
+        await harness.pass_time(minutes=2)
+        assert await claims.reap(app.pool) == []  # refused here too, and put off
+        await owner.execute("drop trigger no on penstock.jobs")
+        await harness.pass_time(minutes=2)
+        await harness.work_until_idle()
+        assert {await harness.status(job_id) for job_id in (*ids, poison)} == {"completed"}
