@@ -174,3 +174,9 @@ def test_retention_finds_old_jobs_by_block_ranges(table: psycopg.Connection[Any]
     plan = explain(table, sql("retention/jobs"), (datetime.now(UTC) - timedelta(days=1), 1000), "custom")
     assert plan.sequential == 0
     assert "jobs_finished" in plan.indexes
+
+
+def test_what_waits_is_counted_from_the_indexes_of_waiting_jobs(ask: Ask) -> None:
+    plan = ask("jobs/stats", 1000)
+    assert plan.sequential == 0
+    assert PRIMARY not in plan.indexes
