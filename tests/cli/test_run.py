@@ -104,11 +104,11 @@ def test_the_functions_of_the_house_need_no_application(desk: Desk) -> None:
 
 
 def test_a_signal_finishes_what_runs_and_gives_the_rest_back(rewriting: Desk, tmp_path: Path) -> None:
-    gate = tmp_path / "gate"
-    jobs = [rewriting.put("complaint_rewrite", {"until": str(gate)}) for _ in range(3)]
+    gate, begun = tmp_path / "gate", tmp_path / "begun"
+    jobs = [rewriting.put("complaint_rewrite", {"until": str(gate), "begun": str(begun)}) for _ in range(3)]
     command = [sys.executable, "-m", "penstock", "run", "rewrite_worker", "--app", APP, "--concurrency", "1"]
     with subprocess.Popen(command, cwd=ROOT, env=environment(rewriting.worker_dsn), stderr=subprocess.PIPE) as process:
-        rewriting.until(lambda: rewriting.status(jobs[0]) == "processing")
+        rewriting.until(begun.exists)
         process.send_signal(signal.SIGTERM)
         gate.touch()
         assert process.wait(30) == 0

@@ -15,7 +15,9 @@ app.job_function("rewrite_worker", rewrite, every=timedelta(minutes=app.settings
 
 @rewrite.stage("rewrite")
 async def handle(args: dict[str, Any]) -> None:
-    """Do nothing, or wait until the file of the payload is there."""
+    """Do nothing, or say that it has begun and wait until the file of the payload is there."""
+    if "begun" in args:
+        Path(args["begun"]).touch()  # noqa: ASYNC240 - what a test can see
     while "until" in args and not Path(args["until"]).exists():  # noqa: ASYNC110, ASYNC240 - what a test can make
         await asyncio.sleep(0.01)
 
