@@ -6,6 +6,7 @@ from datetime import UTC, datetime, timedelta
 import asyncpg
 import pytest
 
+from penstock.store import connect
 from penstock.store.doctor import Severity
 from tests.doctor.conftest import Doctor
 from tests.support import clusters
@@ -33,10 +34,18 @@ async def test_a_pooler_with_a_direct_way_for_the_listener_is_fine(doctor: Docto
         assert [f for f in found if f.check in ("pooler", "listening")] == []
 
 
-async def test_a_pooler_that_refuses_our_start_parameters_is_told_what_to_ignore(doctor: Doctor, dsn: str) -> None:
+async def test_a_pooler_that_refuses_unknown_start_parameters_lets_our_sessions_in(doctor: Doctor, dsn: str) -> None:
+    async with pooled(dsn, strict=True) as (through, _):
+        assert await doctor("startup_parameters", dsn=through) == []
+
+
+async def test_a_pooler_that_refuses_even_those_is_named_with_what_to_do(
+    doctor: Doctor, dsn: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(connect.SESSION, "statement_timeout", "60s")
     async with pooled(dsn, strict=True) as (through, _):
         (found,) = await doctor("startup_parameters", dsn=through)
-        assert "ignore_startup_parameters = idle_in_transaction_session_timeout" in found.remedy
+        assert "statement_timeout" in found.remedy
 
 
 async def test_a_listener_that_cannot_connect_or_hears_another_database_is_found(

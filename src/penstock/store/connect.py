@@ -17,16 +17,8 @@ if TYPE_CHECKING:
     Record = asyncpg.Record
 
 CONNECT_TIMEOUT: Final = 10.0
-# Server-side limits of every session of ours. A COMMIT is never cancelled by a timeout of the client (rule 7 of
-# the fault list: a cancelled commit under synchronous replication lies), so waiting is bounded by the server.
-SESSION: Final = {
-    "application_name": "penstock",
-    "timezone": "UTC",
-    "idle_in_transaction_session_timeout": "300s",
-    "tcp_keepalives_idle": "10",
-    "tcp_keepalives_interval": "5",
-    "tcp_keepalives_count": "3",
-}
+# What every session of ours begins with: only parameters that a pooler passes on, as it refuses a session for others.
+SESSION: Final = {"application_name": "penstock", "timezone": "UTC"}
 
 
 # What a statement raises when the server is away, restarting, overloaded or cutting us off: try again, nothing is lost.

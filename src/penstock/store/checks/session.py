@@ -47,8 +47,8 @@ async def startup_parameters(patient: Patient) -> list[Finding]:
         connection = await connect.connect(patient.dsn, name="penstock doctor")
     except DatabaseUnavailable:
         what = "sessions that begin with settings of their own are refused; a pooler stands in the way"
-        names = ", ".join(sorted(set(connect.SESSION) - {"application_name", "timezone"}))
-        return [error("startup_parameters", what, f"PgBouncer: ignore_startup_parameters = {names}")]
+        names = ", ".join(sorted(connect.SESSION))
+        return [error("startup_parameters", what, f"let the pooler pass on {names}, or ignore them")]
     await connection.close()
     return []
 
