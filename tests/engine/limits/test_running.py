@@ -52,7 +52,7 @@ async def test_two_workers_together_never_run_more_than_the_type_allows(app: Pen
         await app.enqueue_many("limited", [{}] * 150)
         await until(app.pool, "count(*) = 150 from penstock.jobs where status = 'completed'")
         workers = await app.pool.fetch("select distinct claimed_by from penstock.jobs")
-    assert gauge.most["all"] == 3
+    assert 2 <= gauge.most["all"] <= 3  # a busy machine may never fill all three; a fourth would be the fault
     assert gauge.done == 150
     assert {row[0] for row in workers} == {"one", "two"}
 
@@ -69,7 +69,8 @@ async def test_each_key_has_its_own_room(app: Penstock) -> None:
         keys = [f"home-{n % 4}" for n in range(120)]
         await app.enqueue_many("limited", [{"key": key} for key in keys], limit_keys=keys)
         await until(app.pool, "count(*) = 120 from penstock.jobs where status = 'completed'")
-    assert dict(gauge.most) == {f"home-{n}": 2 for n in range(4)}
+    assert set(gauge.most) == {f"home-{n}" for n in range(4)}
+    assert max(gauge.most.values()) == 2
 
 
 @pytest.mark.contract("C-64")
