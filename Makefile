@@ -27,7 +27,7 @@ demo: $(READY) ## Real work through the engine, a worker killed in the middle, n
 
 .PHONY: test
 test: $(READY) ## Every test on the embedded PostgreSQL 18 (PG=15: on the installed 15; ARGS=: more for pytest)
-	@PG=$(PG) $(BIN)/pytest -n auto --dist worksteal --contract-report build/contract-report.json $(ARGS)
+	@PG=$(PG) $(BIN)/pytest -n auto --dist worksteal --contract-report=build/contract-report.json $(ARGS)
 
 .PHONY: lint
 lint: $(READY) ## Style, types and layers: ruff, mypy strict, import-linter
