@@ -8,8 +8,9 @@ from uuid import UUID, uuid4
 
 from penstock import Penstock
 from penstock.contract.claims import Claim
-from penstock.contract.errors import IdempotencyKeyReused, LeaseLost
+from penstock.contract.errors import IdempotencyKeyReused, LeaseLost, StepRefused
 from penstock.contract.policies import Audit, Limits, Policy
+from penstock.engine import replay as replays
 from penstock.store import claims as store
 from penstock.store import clock, jobs
 from penstock.store import types as type_store
@@ -135,6 +136,13 @@ class Ground:
     async def cancel(self, number: int, db: Db | None = None) -> str:
         """The status that the job has now."""
         return await jobs.cancel(db or self.db, self.ids[number], who="model", why=None)
+
+    async def replay(self, number: int) -> int | None:
+        """The number of the new job; None: it is refused."""
+        try:
+            return self.number(await replays.retry(self.db, self.ids[number], operator="model", notify=False))
+        except StepRefused:
+            return None
 
     async def reap(self, db: Db | None = None) -> dict[int, str]:
         """The outcome of every claim that had expired."""

@@ -229,12 +229,13 @@ class Model:
         return {self.root(job.number) for job in self.jobs.values() if job.status == "failed"}
 
     def replay(self, number: int) -> Job | None:
-        """Begin a failed job again as a new one beside it; None: one is under way or has succeeded, or none failed."""
-        family = [job for job in self.jobs.values() if self.root(job.number) == number]
-        if family[-1].status != "failed":
+        """Begin a failed job again beside itself; None: it has not failed, or a replay runs or has succeeded."""
+        root = self.root(number)
+        replays = [job for job in self.jobs.values() if job.replay_of == root]
+        if self.jobs[number].status != "failed" or (replays and replays[-1].status not in {"failed", "canceled"}):
             return None
-        original = self.jobs[number]
+        original = self.jobs[root]
         job = Job(len(self.jobs), original.type, original.priority, self.now, self.now, payload=original.payload)
-        job.replay_of = number
+        job.replay_of = root
         self.jobs[job.number] = job
         return job

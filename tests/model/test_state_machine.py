@@ -192,6 +192,14 @@ class Machine(RuleBasedStateMachine):
         job = self.job(ago)
         assert self.run(self.ground.cancel(job)) == self.model.cancel(job)
 
+    @rule(ago=ages)
+    def replay(self, ago: int) -> None:
+        """The newest jobs that have failed are tried most."""
+        failed = [job.number for job in self.model.jobs.values() if job.status == "failed"]
+        number = failed[-1 - ago % len(failed)] if failed else self.job(ago)
+        job = self.model.replay(number)
+        assert self.run(self.ground.replay(number)) == (None if job is None else job.number)
+
     @rule(job_type=types, closed=st.booleans())
     def pause_or_resume(self, job_type: Type, *, closed: bool) -> None:
         if closed:
@@ -237,7 +245,8 @@ class Machine(RuleBasedStateMachine):
             self._absorbed(number, dict(rows[number]))
 
     def _absorbed(self, number: int, row: dict[str, Any]) -> None:
-        """Nothing about a job changes once it has ended."""
+        """Nothing about a job changes once it has ended, but that it may say which job replays it."""
+        row = {name: value for name, value in row.items() if name not in {"superseded_by_job_id", "updated_at"}}
         if number in self.ended:
             assert row == self.ended[number]
         elif row["status"] in TERMINAL:

@@ -43,7 +43,7 @@ GUARDS: Final = (
         f"{SCHEMA}/04_enqueue.sql",
         "type.enqueue_role, 'member') then\n        refused",
         "type.enqueue_role, 'member') and false then\n        refused",
-        ("tests/engine/enqueue",),
+        ("tests/engine/enqueue/test_refusals.py::test_what_the_database_alone_knows_is_refused_too",),
     ),
     Guard(
         "pokes wait for the commit",

@@ -7,7 +7,6 @@ from typing import Final
 from tests.mutants.guard import ENGINE, FAULTS, SCHEMA, STORE, Guard
 
 LEASES: Final = "tests/engine/worker/test_leases.py"
-DISPATCH: Final = "tests/engine/worker/test_dispatch.py"
 RACES: Final = "tests/model/test_interleavings.py"
 
 GUARDS: Final = (
@@ -68,7 +67,7 @@ GUARDS: Final = (
         f"{ENGINE}/slots.py",
         "or not await self._still_owned(running)",
         "",
-        (f"{DISPATCH}::test_a_job_canceled_while_it_waits_for_a_slot_is_not_run",),
+        ("tests/engine/worker/test_stopping.py::test_a_job_canceled_while_it_waits_for_a_slot_is_not_run",),
     ),
     Guard(
         "a new connection is made ready before it renews",

@@ -39,7 +39,7 @@ GUARDS: Final = (
         f"{SCHEMA}/05_gates.sql",
         "if type.max_running is not null then",
         "if false then",
-        (f"{RUNNING}::test_two_workers_together_never_run_more_than_the_type_allows",),
+        (f"{RUNNING}::test_both_limits_hold_together",),
     ),
     Guard(
         "limit of a key",
