@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from tests.mutants.guard import ENGINE, SCHEMA, SQL, STORE, Guard
+from tests.mutants.guard import ENGINE, FAULTS, SCHEMA, SQL, STORE, Guard
 
 EFFECTS: Final = "tests/engine/effects/test_effects.py"
 LEDGER: Final = "tests/engine/effects/test_ledger.py"
@@ -46,7 +46,7 @@ GUARDS: Final = (
         f"{SQL}/effects/mark.sql",
         "and e.claim_seq = $3",
         "and $3::bigint is not null",
-        (f"{LEDGER}::test_the_mark_of_a_zombie_is_refused_once_another_claim_has_taken_over",),
+        (f"{FAULTS}/test_effects.py::test_a_zombie_cannot_mark_what_its_heir_is_performing",),
     ),
     Guard(
         "an effect in somebody's hand is left there",
@@ -60,7 +60,7 @@ GUARDS: Final = (
         f"{ENGINE}/effects.py",
         "await uninterrupted(self._write_mark(",
         "await (self._write_mark(",
-        (f"{LEDGER}::test_a_handler_stopped_between_perform_and_mark_still_marks",),
+        (f"{FAULTS}/test_effects.py::test_a_mark_under_way_is_finished_although_its_job_is_canceled",),
     ),
     Guard(
         "reapers leave open intents alone",
