@@ -29,10 +29,10 @@ from tests.mutants.guards import GUARDS
 
 ROOT: Final = Path(__file__).resolve().parents[2]
 COPIED: Final = ("src", "tests", "pyproject.toml", "README.md", "LICENSE")
-PATIENCE: Final = 180  # seconds; tests that hang without the guard have noticed as well
+PATIENCE: Final = 120  # seconds; tests that hang without the guard have noticed as well
 FAILED: Final = re.compile(r"^FAILED (\S+)", re.MULTILINE)
 
-console = Console()
+console = Console(width=None if sys.stdout.isatty() else 160)
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,6 @@ from typing import Final
 from tests.mutants.guard import ENGINE, FAULTS, SCHEMA, SQL, STORE, Guard
 
 EFFECTS: Final = "tests/engine/effects/test_effects.py"
-LEDGER: Final = "tests/engine/effects/test_ledger.py"
 
 GUARDS: Final = (
     Guard(
@@ -53,7 +52,7 @@ GUARDS: Final = (
         f"{SCHEMA}/05_effects.sql",
         "and penstock.intent_held(known, at) then\n            verdict := 'busy'",
         "and false then\n            verdict := 'busy'",
-        (f"{LEDGER}::test_a_job_that_meets_an_effect_in_another_s_hand_comes_back_uncharged",),
+        ("tests/engine/effects/test_recovery.py::test_another_job_does_not_take_over_an_intent_that_holds_its_claim",),
     ),
     Guard(
         "a mark is never cancelled",
