@@ -44,6 +44,7 @@ class Producer:
         self._notify_mode = settings.notify
         self._inside = settings.notify is Notify.IN_TRANSACTION
         self._idle: list[Pooled] = []
+        self._channels: dict[str, str] = {}  # of types that were enqueued here before
         self._keep = 2 if settings.pool_max > 3 else 1  # noqa: PLR2004 - leaves most of a pool to others
 
     @classmethod
@@ -119,19 +120,24 @@ class Producer:
     async def put(self, job: NewJob) -> UUID:
         """Put one job in and poke."""
         try:
-            put = await self._put(job)
+            put = await self._put(job, poke=self._inside or self._carries(job.job_type))
         except SchemaOutdated:
             raise
         except connect.AWAY as error:
             put = await self._put_again(job, error)
         if put.channel is not None:
+            self._channels[job.job_type] = put.channel
             self.poke(put.channel, job.job_type)
         return put.job_id
 
-    async def _put(self, job: NewJob) -> Put:
+    def _carries(self, job_type: str) -> bool:
+        channel = self._channels.get(job_type)
+        return channel is not None and self._notify_mode is Notify.AFTER_COMMIT and self.pokes.carry(channel)
+
+    async def _put(self, job: NewJob, *, poke: bool) -> Put:
         connection = await self._take()
         try:
-            put = await jobs.put(connection, job, poke=self._inside)
+            put = await jobs.put(connection, job, poke=poke)
         except EnqueueRefused:
             await self._give(connection)
             raise
