@@ -16,6 +16,8 @@ from penstock.store import jobs
 if TYPE_CHECKING:
     from tests.engine.worker.conftest import Floor
 
+WAITING = "exists (select from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock')"
+
 
 @pytest.mark.contract("C-61", "C-31")
 async def test_a_zombie_cannot_mark_what_its_heir_is_performing(floor: Floor) -> None:
@@ -78,10 +80,12 @@ async def test_a_mark_under_way_is_finished_although_its_job_is_canceled(floor: 
         async with floor.owner.transaction():
             await floor.owner.execute("select from penstock.effects for update")
             reply.set()
-            await floor.until("exists (select from pg_locks where not granted)")
+            await floor.until(WAITING)
             await jobs.cancel(floor.app.pool, job_id, who="test", why=None)
-            while not any(running.stop for running in worker.place.held.values()):
-                await floor.owner.fetchval("select 1")
+            for _ in range(30):  # the mark goes on waiting although the word of the cancel has come
+                assert await floor.owner.fetchval(f"select {WAITING}")
+                await floor.owner.execute("select pg_sleep(0.01)")
+            assert all(running.stop for running in worker.place.held.values())
         await stopped.wait()
         await worker.settle()
     assert (await floor.job(job_id))["status"] == "canceled"
