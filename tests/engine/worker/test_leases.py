@@ -122,7 +122,6 @@ async def test_a_renewal_moves_the_lease_of_the_owner_and_of_nobody_else(floor: 
     assert (await floor.job(job_id))["lease_expires_at"] >= before + timedelta(seconds=30)
 
 
-@pytest.mark.contract("D-87", "C-20")
 async def test_a_job_that_blocks_the_event_loop_for_five_leases_keeps_its_claim(floor: Floor) -> None:
     ran: list[int] = []
 
@@ -140,7 +139,6 @@ async def test_a_job_that_blocks_the_event_loop_for_five_leases_keeps_its_claim(
     assert (row["claim_seq"], row["reclaim_count"]) == (1, 0)
 
 
-@pytest.mark.contract("C-31", "C-20")
 async def test_a_handler_whose_lease_was_lost_is_cancelled_and_its_result_dropped(floor: Floor) -> None:
     cancelled = asyncio.Event()
     entered = asyncio.Event()
