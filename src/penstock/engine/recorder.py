@@ -114,7 +114,9 @@ class Recorder:
     async def _flush_for_ever(self) -> None:
         while not (self._closing and not self.waiting and not self._runs):
             await self._some.wait()
-            if self.waiting and not self._closing:
+            if self._nothing_runs():
+                pass  # no more to gather: an idle worker records at once, and is idle again
+            elif self.waiting and not self._closing:
                 await self._gather(self._flush_seconds, SET)
             elif not self._closing:
                 await self._gather(IDLE_SAVE, 1)
@@ -123,6 +125,10 @@ class Recorder:
             await self.flush()
             if self._completed or self._others or self._runs:
                 self._some.set()
+
+    def _nothing_runs(self) -> bool:
+        """Whether every claim held here has its verdict."""
+        return 0 < len(self._place.held) <= self.waiting
 
     async def _gather(self, seconds: float, enough: int) -> None:
         """Wait until the set is full or *seconds* old."""

@@ -35,6 +35,8 @@ if TYPE_CHECKING:
     from penstock.settings import Settings
 
 SOONEST: Final = 0.001
+PLAN_AFTER: Final = 0.002  # seconds: what has just been claimed starts, and is recorded, first
+AWAY_PAUSE: Final = 1.0
 ORPHAN_AGE: Final = timedelta(minutes=10)
 
 
@@ -69,6 +71,8 @@ class Worker(Crew):
         self._maintain = True
         self._orphans_possible = False  # a claim's reply may have been lost with its connection
         self._timer: asyncio.TimerHandle | None = None
+        self._planning: asyncio.Task[None] | None = None
+        self._planned = True
         self._stopping = False
         self._stopped = asyncio.Event()
         self.ready = asyncio.Event()  # set when LISTEN is active and the startup drain has been claimed
@@ -135,9 +139,9 @@ class Worker(Crew):
             try:
                 await self._round(trigger)
             except connect.AWAY as error:
-                events.database_away("drain", type(error).__name__, 1.0)
+                events.database_away("drain", type(error).__name__, AWAY_PAUSE)
                 self._maintain = self._orphans_possible = True
-                self._sleep(1.0)
+                self._sleep(AWAY_PAUSE)
 
     async def _round(self, trigger: Trigger) -> None:
         if self._gates_moved:
@@ -157,7 +161,7 @@ class Worker(Crew):
         elif filled:
             self._wake_now(Trigger.FOLLOW_UP)
         elif not self._wake.is_set():
-            self._sleep(await self._until_needed())
+            self._plan_sleep()
 
     async def _drain(self, group: Group, trigger: Trigger) -> Run:
         return await self.fetcher.drain(group, trigger, group.startup if trigger is Trigger.STARTUP else group.drain)
@@ -178,6 +182,28 @@ class Worker(Crew):
         held = list(self.place.held)
         await claim_store.release_orphans(self.place.pool, self.worker_id, held, younger=ORPHAN_AGE)
         self._orphans_possible = False
+
+    def _plan_sleep(self) -> None:
+        """Ask the database how long to sleep, beside the loop: a poke that comes meanwhile is not held up.
+
+        Until the answer is there the last plan stands, so nothing that was
+        known before is missed.
+        """
+        self._planned = False
+        if self._planning is None or self._planning.done():
+            self._planning = asyncio.create_task(self._plan(), name="penstock-plan")
+
+    async def _plan(self) -> None:
+        try:
+            while not self._planned:
+                await asyncio.sleep(PLAN_AFTER)
+                self._planned = True
+                seconds = await self._until_needed()
+        except connect.AWAY as error:
+            events.database_away("plan", type(error).__name__, AWAY_PAUSE)
+            self._maintain = True
+            seconds = AWAY_PAUSE
+        self._sleep(seconds)
 
     async def _until_needed(self) -> float:
         wake = await claim_store.next_wake(self.place.pool, list(self._types))
@@ -250,6 +276,9 @@ class Worker(Crew):
 
     async def _shut_down(self) -> None:
         self._stopping = True
+        if self._planning is not None:
+            self._planning.cancel()
+            await asyncio.wait({self._planning})
         if self._timer is not None:
             self._timer.cancel()
         if not hasattr(self, "heartbeat"):
