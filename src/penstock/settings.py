@@ -8,14 +8,14 @@ never repeat a DSN.
 
 from __future__ import annotations
 
+import os
 import re
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Any, Final, Literal, Self
 from urllib.parse import urlsplit
 
-from pydantic import BeforeValidator, Field, ValidationError, field_validator, model_validator
-from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, field_validator, model_validator
 
 from penstock.contract.errors import SettingsInvalid
 from penstock.contract.payloads import MAX_BYTES, MAX_DEPTH
@@ -59,12 +59,10 @@ Days = Annotated[int, Field(ge=1, le=36_500)]
 Milliseconds = Annotated[float, Field(ge=0, le=10_000, allow_inf_nan=False)]
 
 
-class Settings(BaseSettings):
+class Settings(BaseModel):
     """One frozen set of settings; the description of a field says what it is for."""
 
-    model_config = SettingsConfigDict(
-        env_prefix=PREFIX, frozen=True, extra="forbid", env_ignore_empty=True, hide_input_in_errors=True
-    )
+    model_config = ConfigDict(frozen=True, extra="forbid", hide_input_in_errors=True)
 
     # The database
     dsn: str | None = Field(None, repr=False, description="where the database is; unset: the embedded server")
@@ -140,7 +138,7 @@ class Settings(BaseSettings):
     max_jobs_per_run: int | None = Field(None, description="jobs per run; unset: the profile's")
     max_runtime_seconds: int | None = Field(None, description="a run takes no new work after it; unset: the profile's")
     claim_timeout_seconds: int | None = Field(None, description="lease of scheduled types; unset: the profile's")
-    retry_backoff_seconds: Annotated[tuple[float, ...] | None, NoDecode, BeforeValidator(_as_delays)] = Field(
+    retry_backoff_seconds: Annotated[tuple[float, ...] | None, BeforeValidator(_as_delays)] = Field(
         None, description="delays after failed attempts, such as 900,7200; unset: the profile's"
     )
     submitter_minutes: int | None = Field(None, description="cadence of the batch submitter; unset: the profile's")
@@ -253,11 +251,18 @@ def load_settings(**overrides: Any) -> Settings:
 
 def _read(given: dict[str, Any]) -> tuple[Settings | None, list[str]]:
     try:
-        return Settings(**given), []
+        return Settings(**{**_environment(), **given}), []
     except ValidationError as error:
         return None, [_explain(found) for found in error.errors(include_url=False, include_context=False)]
     except SettingsInvalid as error:
         return None, [str(error)]
+
+
+def _environment() -> dict[str, str]:
+    """What the environment says, as pydantic-settings would read it, whose import alone takes 0.1 s and 9 MB."""
+    given = {name.upper(): value for name, value in os.environ.items() if value}
+    variables = {name: f"{PREFIX}{name.upper()}" for name in Settings.model_fields}
+    return {name: given[variable] for name, variable in variables.items() if variable in given}
 
 
 def _explain(found: Any) -> str:

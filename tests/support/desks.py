@@ -1,14 +1,13 @@
 """Fixtures of tests that run commands and worker processes; a conftest takes them with `from … import`."""
 
-import logging
 import socket
 from collections.abc import Callable, Iterator
 
 import pytest
-import structlog
 from typer.testing import CliRunner, Result
 
 from penstock.cli import cli
+from penstock.telemetry import logs
 from tests.support.desk import Desk, open_desk
 
 Command = Callable[..., Result]
@@ -30,8 +29,7 @@ def penstock(role_dsn: Callable[[str], str]) -> Iterator[Command]:
         return CliRunner().invoke(cli, arguments, input=stdin, env={"PENSTOCK_DSN": role_dsn(role)})
 
     yield invoke
-    structlog.reset_defaults()
-    logging.getLogger("penstock").setLevel(logging.NOTSET)
+    logs.reset()
 
 
 @pytest.fixture

@@ -82,8 +82,7 @@ def test_no_line_holds_a_users_text_or_an_unknown_key(office: Office) -> None:
 @pytest.fixture
 def stream() -> Iterator[io.StringIO]:
     yield io.StringIO()
-    structlog.reset_defaults()
-    logging.getLogger("penstock").setLevel(logging.NOTSET)
+    logs.reset()
 
 
 def lines(stream: io.StringIO) -> list[dict[str, Any]]:
@@ -153,6 +152,16 @@ def test_an_application_with_its_own_structlog_gets_the_lines_and_no_unknown_key
         {"event": "worker_stopped", "worker_id": "w-1", "log_level": "info"},
         {"event": "careless", "dropped": 1, "log_level": "warning"},
     ]
+
+
+def test_a_command_writes_its_own_lines_and_leaves_the_applications_structlog_alone(stream: io.StringIO) -> None:
+    with structlog.testing.capture_logs() as heard:
+        logs.configure("info", "json", stream=stream)
+        events.worker_stopped("w-1")
+        structlog.get_logger().info("theirs")
+    structlog.reset_defaults()
+    assert [line["event"] for line in lines(stream)] == ["worker_stopped"]
+    assert heard == [{"event": "theirs", "log_level": "info"}]
 
 
 def test_every_key_of_every_event_is_on_the_list() -> None:

@@ -6,7 +6,8 @@ carelessly cannot carry a user's text. Ids that a job type declares as its own
 
 The commands call `configure`. An application that runs a worker inside itself
 has its own say: its structlog gets the lines, or else the standard library's
-logger `penstock`.
+logger `penstock`. structlog is never imported here: a process that does not
+use it is spared 0.2 s and 6 MB.
 """
 
 from __future__ import annotations
@@ -14,17 +15,17 @@ from __future__ import annotations
 import json
 import logging
 import sys
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Final, TextIO
-
-import structlog
 
 from penstock.telemetry.contexts import opaque_id
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, MutableMapping
+    from collections.abc import Callable, Iterable
+    from types import ModuleType
 
-    Line = MutableMapping[str, Any]
+    Line = dict[str, Any]
 
 # Every key that a line may carry. A line with another one loses it and says so in `dropped`.
 KEYS: Final = frozenset({
@@ -41,6 +42,7 @@ KEYS: Final = frozenset({
 ITEM: Final = "item_id"  # comes from the payload, as all ids that types declare do
 _FIRST: Final = ("timestamp", "level", "event")
 _LONGEST: Final = 500
+_NUMBERS: Final = {name.lower(): number for name, number in logging.getLevelNamesMapping().items()}
 
 _ids: set[str] = set()  # names that job types declare as opaque ids of their own
 
@@ -74,12 +76,21 @@ def allow_ids(names: Iterable[str]) -> None:
 
 
 def _write(level: str, event: str, fields: dict[str, Any]) -> None:
-    if structlog.is_configured():
-        getattr(structlog.get_logger("penstock"), level)(event, **only_allowed(fields))
+    if _output is not None:
+        _output.write(level, event, fields)
         return
-    logger, number = logging.getLogger("penstock"), logging.getLevelNamesMapping()[level.upper()]
+    if (theirs := _their_structlog()) is not None:
+        getattr(theirs.get_logger("penstock"), level)(event, **only_allowed(fields))
+        return
+    logger, number = logging.getLogger("penstock"), _NUMBERS[level]
     if logger.isEnabledFor(number):
         logger.log(number, "%s %s", event, _words(only_allowed(fields)))
+
+
+def _their_structlog() -> ModuleType | None:
+    """The application's structlog: one that nobody has imported and configured is none."""
+    found = sys.modules.get("structlog")
+    return found if found is not None and found.is_configured() else None
 
 
 def configure(level: str, style: str = "auto", *, stream: TextIO | None = None) -> None:
@@ -87,17 +98,20 @@ def configure(level: str, style: str = "auto", *, stream: TextIO | None = None) 
 
     *style* is `json`, `text`, or `auto`: text when the stream is a terminal.
     """
+    global _output  # noqa: PLW0603 - a process has one log
     target = stream or sys.stderr
-    threshold = logging.getLevelNamesMapping()[level.upper()]
+    threshold = _NUMBERS[level.lower()]
     logging.getLogger("penstock").setLevel(threshold)
     as_text = style == "text" or (style == "auto" and target.isatty())
-    structlog.configure(
-        processors=[_stamp, _as_text if as_text else _as_json],
-        wrapper_class=structlog.make_filtering_bound_logger(threshold),
-        logger_factory=lambda *_: _Lines(target),
-        cache_logger_on_first_use=False,
-    )
+    _output = _Output(threshold, _as_text if as_text else _as_json, target)
     _quiet_asyncio()
+
+
+def reset() -> None:
+    """Leave the events to the application again, as before `configure`."""
+    global _output  # noqa: PLW0603 - a process has one log
+    _output = None
+    logging.getLogger("penstock").setLevel(logging.NOTSET)
 
 
 def only_allowed(line: dict[str, Any]) -> dict[str, Any]:
@@ -130,16 +144,38 @@ def _bounded(value: object) -> object:
             return str(value)[:_LONGEST]
 
 
-def _stamp(_logger: Any, method: str, line: Line) -> Line:
-    stamped = {"timestamp": datetime.now(UTC).isoformat(timespec="milliseconds"), "level": method}
-    return {**stamped, "event": line.pop("event"), **line}
+@dataclass(frozen=True)
+class _Output:
+    """Where the lines of a command go, and in which form."""
+
+    threshold: int
+    render: Callable[[Line], str]
+    stream: TextIO
+
+    def write(self, level: str, event: str, fields: Line) -> None:
+        """Write one line at once, so that lines of several processes do not mix.
+
+        A reader that has gone away must not stop a worker.
+        """
+        if _NUMBERS[level] < self.threshold:
+            return
+        stamp = datetime.now(UTC).isoformat(timespec="milliseconds")
+        line = self.render({"timestamp": stamp, "level": level, "event": event, **only_allowed(fields)})
+        try:
+            self.stream.write(line + "\n")
+            self.stream.flush()
+        except (OSError, ValueError):
+            return
 
 
-def _as_json(_logger: Any, _method: str, line: Line) -> str:
+_output: _Output | None = None  # none before `configure`: the application has its say
+
+
+def _as_json(line: Line) -> str:
     return json.dumps(line, ensure_ascii=False)
 
 
-def _as_text(_logger: Any, _method: str, line: Line) -> str:
+def _as_text(line: Line) -> str:
     rest = _words({key: value for key, value in line.items() if key not in _FIRST})
     return f"{line['timestamp'][11:23]} {line['level']:<7} {line['event']:<20} {rest}".rstrip()
 
@@ -150,23 +186,6 @@ def _words(fields: dict[str, Any]) -> str:
 
 def _word(value: object) -> str:
     return ",".join(str(member) for member in value) if isinstance(value, list) else str(value)
-
-
-class _Lines:
-    """Writes lines; a reader that has gone away must not stop a worker."""
-
-    def __init__(self, stream: TextIO) -> None:
-        self._stream = stream
-
-    def msg(self, message: str) -> None:
-        """Write one line at once, so that lines of several processes do not mix."""
-        try:
-            self._stream.write(message + "\n")
-            self._stream.flush()
-        except (OSError, ValueError):
-            return
-
-    debug = info = warning = error = critical = exception = msg
 
 
 class _ErrorNames(logging.Handler):
