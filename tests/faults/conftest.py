@@ -13,12 +13,18 @@ import pytest
 from tests.engine.worker.conftest import Floor, floor
 from tests.support.proxy import Proxy
 
-__all__ = ["Floor", "floor", "proxy", "wrong_clock"]
+__all__ = ["Floor", "floor", "proxy", "tcp_proxy", "wrong_clock"]
 
 
 @pytest.fixture
 def proxy(dsn: str) -> Iterator[Proxy]:
     with Proxy(dsn) as running:
+        yield running
+
+
+@pytest.fixture
+def tcp_proxy(dsn: str) -> Iterator[Proxy]:
+    with Proxy(dsn, tcp=True) as running:
         yield running
 
 

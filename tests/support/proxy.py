@@ -1,6 +1,6 @@
 """A proxy between a client and PostgreSQL that freezes, delays, swallows and cuts.
 
-It listens on a Unix socket of its own and runs in a thread of its own, so a
+It listens on a Unix socket of its own, or on a TCP port, and runs in a thread of its own, so a
 test that blocks its event loop does not stop it.
 """
 
@@ -25,6 +25,7 @@ class Link:
     def __init__(self, writers: list[asyncio.StreamWriter]) -> None:
         self.moving = asyncio.Event()
         self.moving.set()
+        self.deaf = False
         self.writers = writers
 
     def close(self) -> None:
@@ -37,16 +38,16 @@ class Link:
 class Proxy:
     """Stands in front of the server of *dsn*; `proxy.dsn` leads through it."""
 
-    def __init__(self, dsn: str) -> None:
-        parts = urlsplit(dsn)
+    def __init__(self, dsn: str, *, tcp: bool = False) -> None:
+        self._parts = parts = urlsplit(dsn)
         options = parse_qs(parts.query)
         port = options["port"][0]
+        self._tcp = tcp
         self._server = f"{options['host'][0]}/.s.PGSQL.{port}"
         self._folder = tempfile.mkdtemp(prefix="penstock-proxy-")
         self._socket = f"{self._folder}/.s.PGSQL.{port}"
         self.dsn = urlunsplit(parts._replace(query=f"host={quote(self._folder, safe='/')}&port={port}"))
         self.delay = 0.0  # seconds that every request takes longer
-        self.deaf = False  # answers of the server are swallowed
         self._links: set[Link] = set()
         self._listening: asyncio.Server | None = None
         self._loop = asyncio.new_event_loop()
@@ -55,8 +56,7 @@ class Proxy:
     def __enter__(self) -> Self:
         """Listen."""
         self._thread.start()
-        listening = asyncio.start_unix_server(self._serve, self._socket)
-        self._listening = asyncio.run_coroutine_threadsafe(listening, self._loop).result(5)
+        asyncio.run_coroutine_threadsafe(self._listen(), self._loop).result(5)
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -75,6 +75,10 @@ class Proxy:
         """Let them move again."""
         self._each(lambda link: link.moving.set())
 
+    def deafen(self) -> None:
+        """Swallow from now on what the server answers on the connections there are. New ones are fine."""
+        self._each(lambda link: setattr(link, "deaf", True))
+
     def cut(self) -> None:
         """End every connection there is."""
         self._each(Link.close)
@@ -85,6 +89,14 @@ class Proxy:
                 what(link)
 
         asyncio.run_coroutine_threadsafe(each(), self._loop).result(5)
+
+    async def _listen(self) -> None:
+        if not self._tcp:
+            self._listening = await asyncio.start_unix_server(self._serve, self._socket)
+            return
+        self._listening = await asyncio.start_server(self._serve, "127.0.0.1", 0)
+        host, port = self._listening.sockets[0].getsockname()
+        self.dsn = urlunsplit(self._parts._replace(query=f"host={host}&port={port}&sslmode=disable"))
 
     async def _close(self) -> None:
         tasks = asyncio.all_tasks() - {asyncio.current_task()}
@@ -115,7 +127,7 @@ class Proxy:
                 await link.moving.wait()
                 if not from_server and self.delay:
                     await asyncio.sleep(self.delay)
-                if from_server and self.deaf:
+                if from_server and link.deaf:
                     continue
                 writer.write(data)
                 await writer.drain()

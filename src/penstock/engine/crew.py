@@ -25,7 +25,7 @@ from penstock.engine.recorder import Recorder
 from penstock.engine.running import Stop
 from penstock.engine.slots import Slots
 from penstock.engine.workplace import Workplace
-from penstock.store import connect, schema
+from penstock.store import connect, schema, silence
 from penstock.store import types as type_store
 from penstock.store import workers as worker_store
 from penstock.telemetry import events
@@ -105,7 +105,11 @@ class Crew:
 
     async def _connect(self) -> Pool:
         pool = await connect.create_pool(
-            self._dsn, size=self._pool_size, name="penstock worker", prepared=self._settings.prepared_statements
+            self._dsn,
+            size=self._pool_size,
+            name="penstock worker",
+            prepared=self._settings.prepared_statements,
+            answer_within=silence.ANSWER_WITHIN,
         )
         self._pool = pool
         try:

@@ -27,7 +27,7 @@ from penstock.engine.cadences import Cadence
 from penstock.engine.dispatcher import Dispatcher
 from penstock.engine.listener import Listener
 from penstock.settings import Notify
-from penstock.store import clock, connect, jobs, schedules
+from penstock.store import clock, connect, jobs, schedules, silence
 from penstock.store import types as type_store
 from penstock.telemetry import events
 
@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     from penstock.engine.worker import Worker
     from penstock.settings import Settings
     from penstock.store.claims import Db
+    from penstock.store.connect import Pool
 
 POOL: Final = 4
 LEASE: Final = timedelta(seconds=60)  # a dead scheduler's tick is run by another one after this
@@ -69,6 +70,7 @@ class Scheduler:
         self._insecure = insecure
         self._lease = lease
         self._options = options
+        self._pools: list[Pool] = []  # one for the schedules, one that functions may hold for as long as they run
         self._wake = asyncio.Event()
         self._stopping = False
         self._tasks: dict[asyncio.Task[None], tuple[str, int]] = {}
@@ -96,15 +98,14 @@ class Scheduler:
 
     async def open(self) -> None:
         """Connect, check the login, write the declared types and schedules, hear of changes."""
-        self._pool = await connect.create_pool(
-            self._dsn, size=POOL, name="penstock scheduler", prepared=self._settings.prepared_statements
-        )
+        self._pool = await self._create_pool("penstock scheduler", answer_within=silence.ANSWER_WITHIN)
+        self._lent = await self._create_pool("penstock runs")
         async with self._pool.acquire() as connection:
             if not self._insecure:
                 await connect.refuse_unsafe_login(connection)
         self.dispatcher = Dispatcher(
             self._dsn,
-            self._pool,
+            self._lent,
             self._functions,
             self._settings,
             name=self.name,
@@ -125,9 +126,15 @@ class Scheduler:
         """Disconnect."""
         if hasattr(self, "_listener"):
             await self._listener.stop()
-        if hasattr(self, "_pool"):
-            await self._pool.close()
+        for pool in self._pools:
+            await pool.close()
         events.scheduler_stopped(self.name)
+
+    async def _create_pool(self, name: str, **options: Any) -> Pool:
+        prepared = self._settings.prepared_statements
+        pool = await connect.create_pool(self._dsn, size=POOL, name=name, prepared=prepared, **options)
+        self._pools.append(pool)
+        return pool
 
     async def turn(self) -> int:
         """Start everything that is due now; returns how many schedules that was."""

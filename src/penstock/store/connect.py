@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import urlsplit, urlunsplit
 
 import asyncpg
 
 from penstock.contract.errors import DatabaseUnavailable, UnsafeLogin
+from penstock.store import silence
 
 if TYPE_CHECKING:
     # The driver stays in the store; the other layers name its objects by these.
@@ -41,11 +43,13 @@ AWAY: Final[tuple[type[Exception], ...]] = (
 async def connect(dsn: str, *, name: str = "penstock") -> asyncpg.Connection[Any]:
     """Open one connection; a server that is away raises `DatabaseUnavailable`."""
     try:
-        return await asyncpg.connect(
+        connection = await asyncpg.connect(
             dsn, timeout=CONNECT_TIMEOUT, server_settings={**SESSION, "application_name": name}
         )
     except Exception as error:
         raise unavailable(error, dsn) from None
+    silence.keep_alive(connection)
+    return connection
 
 
 async def create_pool(
@@ -55,14 +59,26 @@ async def create_pool(
     name: str = "penstock",
     prepared: bool = True,
     reset: bool = False,
+    answer_within: float | None = None,
 ) -> asyncpg.Pool[Any]:
     """Open a pool of up to *size* connections.
 
     Nothing in Penstock leaves session state behind, so a connection goes back
     without the driver's reset, which would cost one round trip for each use;
     *reset* is for connections that handlers get. *prepared* is off behind a
-    transaction pooler.
+    transaction pooler. A connection that is out for longer than
+    *answer_within* seconds is cut: for pools of single statements.
     """
+    options: dict[str, Any] = {} if reset else {"reset": _leave_as_it_is}
+    if answer_within is not None:
+        options = silence.watching(answer_within)
+
+    async def init(connection: silence.Connection) -> None:
+        silence.keep_alive(connection)
+        if answer_within is not None and prepared:
+            async with asyncio.timeout(CONNECT_TIMEOUT):
+                await silence.end_with_client(connection)
+
     try:
         pool = await asyncpg.create_pool(
             dsn,
@@ -71,7 +87,8 @@ async def create_pool(
             timeout=CONNECT_TIMEOUT,
             statement_cache_size=200 if prepared else 0,
             server_settings={**SESSION, "application_name": name},
-            reset=None if reset else _leave_as_it_is,
+            init=init,
+            **options,
         )
     except Exception as error:
         raise unavailable(error, dsn) from None

@@ -7,6 +7,7 @@ from typing import Final
 from tests.mutants.guard import ENGINE, FAULTS, SCHEMA, STORE, Guard
 
 LEASES: Final = "tests/engine/worker/test_leases.py"
+SILENCE: Final = f"{FAULTS}/test_silence.py"
 RACES: Final = "tests/model/test_interleavings.py"
 
 GUARDS: Final = (
@@ -107,5 +108,33 @@ GUARDS: Final = (
         "self._maintain = self._orphans_possible = True",
         "self._maintain = True",
         (f"{FAULTS}/test_connections.py::test_a_claim_whose_reply_was_lost_is_given_back_at_once",),
+    ),
+    Guard(
+        "a connection without an answer is cut",
+        f"{STORE}/silence.py",
+        "call_later(seconds, self.terminate)",
+        "call_later(seconds, int)",
+        (f"{SILENCE}::test_a_claim_without_an_answer_is_made_again[freeze]",),
+    ),
+    Guard(
+        "a connection that came back is not cut",
+        f"{STORE}/silence.py",
+        "            self.cutting.cancel()",
+        "            pass",
+        (f"{SILENCE}::test_a_connection_that_comes_back_in_time_is_kept",),
+    ),
+    Guard(
+        "a statement ends with its client",
+        f"{STORE}/silence.py",
+        """await connection.execute(f"set client_connection_check_interval = '{NOTICE}'")""",
+        "return",
+        (f"{SILENCE}::test_a_statement_whose_client_has_given_up_does_not_stay_behind_on_the_server",),
+    ),
+    Guard(
+        "the kernel watches",
+        f"{STORE}/connect.py",
+        "        silence.keep_alive(connection)\n        if",
+        "        if",
+        (f"{SILENCE}::test_the_kernel_watches_every_connection_over_tcp",),
     ),
 )

@@ -1,0 +1,77 @@
+"""Connections that fall silent: no data and no error, for ever, unless somebody looks at a clock.
+
+Two things bound that. The kernel gives up a TCP connection whose other end no
+longer acknowledges. A proxy or a hung server acknowledges and never answers,
+so a connection of a watched pool that is out for too long is cut as well.
+Whoever waits gets the error of a lost connection, whose outcome is unknown and
+treated so everywhere. Nothing is cancelled: a cancelled COMMIT may report
+success for what is lost (a statement outside a transaction is its own COMMIT).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any, Final
+
+import asyncpg
+
+if TYPE_CHECKING:
+    Connection = asyncpg.Connection[asyncpg.Record]
+else:
+    Connection = asyncpg.Connection
+
+ANSWER_WITHIN: Final = 60.0  # seconds; no statement of a worker takes that long on a server that is well
+NOTICE: Final = "10s"  # how often the server looks whether the client of a long statement is still there
+# An idle peer that is gone is noticed after 25 seconds, one that acknowledges nothing as well.
+TCP_OPTIONS: Final = {"TCP_KEEPIDLE": 10, "TCP_KEEPINTVL": 5, "TCP_KEEPCNT": 3, "TCP_USER_TIMEOUT": 25_000}
+
+
+class Watched(Connection):
+    """A connection that is cut when it stays out of its pool for too long."""
+
+    cutting: asyncio.TimerHandle | None = None
+
+    def leave(self, seconds: float) -> None:
+        """It goes out: from now on the time counts."""
+        self.cutting = asyncio.get_running_loop().call_later(seconds, self.terminate)
+
+    def come_back(self) -> None:
+        """It is back in time."""
+        if self.cutting is not None:
+            self.cutting.cancel()
+
+
+def watching(seconds: float) -> dict[str, Any]:
+    """What makes a pool a watched one."""
+
+    async def lend(connection: Any) -> None:
+        connection.leave(seconds)
+
+    async def take_back(connection: Any) -> None:
+        connection.come_back()
+
+    return {"connection_class": Watched, "setup": lend, "reset": take_back}
+
+
+def keep_alive(connection: Connection) -> None:
+    """Have the kernel give up this connection when its other end is gone; a Unix socket has no such end."""
+    transport = connection._transport  # type: ignore[attr-defined]  # noqa: SLF001 - the driver tells it to nobody
+    end = transport.get_extra_info("socket")
+    if end is None or end.family not in (socket.AF_INET, socket.AF_INET6):
+        return
+    end.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+    for name, value in TCP_OPTIONS.items():
+        if (option := getattr(socket, name, None)) is not None:  # not every system has all of them
+            end.setsockopt(socket.IPPROTO_TCP, option, value)
+
+
+async def end_with_client(connection: Connection) -> None:
+    """Have the server end a statement whose client is gone, so that tries which were cut off do not pile up there.
+
+    A COMMIT that waits for a replica is not ended by that. Some systems cannot
+    look; there the statement goes on until it writes.
+    """
+    with suppress(asyncpg.DataError, asyncpg.InsufficientPrivilegeError):
+        await connection.execute(f"set client_connection_check_interval = '{NOTICE}'")
