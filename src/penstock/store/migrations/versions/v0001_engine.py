@@ -1,4 +1,4 @@
-"""The engine: jobs, types, stages, runs, effects, dead letters, audit.
+"""The engine: jobs, types, stages, runs, effects, batches, dead letters, audit.
 
 Safe before the deploy: it only adds a schema. Going down drops every job.
 """
@@ -25,6 +25,7 @@ def upgrade() -> None:
         f"{FOLDER}/05_claims.sql",
         f"{FOLDER}/05_gates.sql",
         f"{FOLDER}/05_effects.sql",
+        f"{FOLDER}/05_batches.sql",
         f"{FOLDER}/05_retention.sql",
         f"{FOLDER}/06_grants.sql",
         f"{FOLDER}/07_apply.sql",

@@ -40,11 +40,12 @@ begin
                       attempt_count, reclaim_count, finished_at, updated_at, first_failure_at, last_error_at,
                       last_error_code, last_error_message, provider_batch_id) on penstock.jobs to penstock_worker;
         grant select, insert, update on penstock.types, penstock.rates, penstock.stages, penstock.runs, penstock.workers,
-            penstock.schedules, penstock.alerts, penstock.effects, penstock.dead_letters to penstock_worker;
+            penstock.schedules, penstock.alerts, penstock.effects, penstock.dead_letters, penstock.batches,
+            penstock.batch_items, penstock.spend to penstock_worker;
         grant delete on penstock.rates to penstock_worker;
         grant select, insert on penstock.skips, penstock.effect_attempts, penstock.dead_letter_events to penstock_worker;
         grant select on penstock.job_events, penstock.job_stages, penstock.kept_keys, penstock.dead_letter_overview,
-            penstock.prunable_jobs, penstock.prunable_effects to penstock_worker;
+            penstock.prunable_jobs, penstock.prunable_effects, penstock.batch_overview to penstock_worker;
         grant execute on all functions in schema penstock to penstock_worker;
         revoke execute on function penstock.cancel(uuid, text, text), penstock.resolve_effect(text, boolean, text, jsonb),
             penstock.apply_grants() from penstock_worker;
@@ -59,6 +60,7 @@ begin
               update (superseded_by_job_id, updated_at) on penstock.jobs to penstock_operator;
         grant insert on penstock.stages, penstock.dead_letter_events, penstock.alerts to penstock_operator;
         grant update on penstock.dead_letters to penstock_operator;
+        grant update (cancel_asked_at, next_poll_at) on penstock.batches to penstock_operator;
         grant update (acknowledged_at, acknowledged_by, announced_at, announce_tries) on penstock.alerts to penstock_operator;
         grant update (enabled, next_due_at, requested_at, requested_by) on penstock.schedules to penstock_operator;
         grant update (paused_at, paused_by, pause_reason, breaker, breaker_failures, breaker_code, breaker_opened_at,

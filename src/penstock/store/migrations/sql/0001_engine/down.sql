@@ -1,10 +1,11 @@
-drop view penstock.job_stages, penstock.dead_letter_overview, penstock.prunable_jobs, penstock.prunable_effects;
+drop view penstock.batch_overview, penstock.job_stages, penstock.dead_letter_overview, penstock.prunable_jobs, penstock.prunable_effects;
 drop function penstock.claim_gated(text, text, interval, integer, uuid),
     penstock.pick_by_key(penstock.types, integer, timestamptz), penstock.intent_held(penstock.effects, timestamptz);
-drop table penstock.dead_letter_events, penstock.dead_letters, penstock.effect_attempts, penstock.effects,
+drop table penstock.spend, penstock.batch_items, penstock.batches, penstock.dead_letter_events, penstock.dead_letters, penstock.effect_attempts, penstock.effects,
     penstock.alerts, penstock.schedules, penstock.workers, penstock.skips, penstock.runs, penstock.job_events,
     penstock.kept_keys, penstock.stages, penstock.jobs, penstock.rates, penstock.types;
-drop function penstock.apply_grants(), penstock.save_runs(jsonb), penstock.reap(integer), penstock.note_refusal(text, text),
+drop function penstock.add_spend(text, text, text, text, text, text, bigint, bigint, bigint, bigint),
+    penstock.apply_grants(), penstock.save_runs(jsonb), penstock.reap(integer), penstock.note_refusal(text, text),
     penstock.bury(uuid, uuid, text, text, text, boolean, text, text, jsonb, integer, timestamptz, text),
     penstock.close_breaker(text), penstock.mend_breaker(text), penstock.trip_breaker(text, text),
     penstock.spend_rate(text, text, integer, integer, interval, timestamptz),

@@ -1,0 +1,136 @@
+-- Provider batches (C-35, C-36). A batch's id is also its submission token: committed with its items before the
+-- provider hears of it, so that a crash in between leaves a question that can be asked and never a guess.
+create table penstock.batches (
+    batch_id            uuid primary key,
+    state               text not null default 'building' check (state in
+        ('building', 'uncertain', 'submitted', 'collected', 'abandoned')),
+    job_type            varchar(50) not null,
+    stage               varchar(50) not null,
+    adapter             varchar(50) not null,
+    base_url            text not null default '',
+    provider            text not null,
+    model               text not null,
+    prompt_version      text not null,
+    policy_version      text not null,
+    execution_mode      text not null,
+    lane                text not null,
+    source_locale       text not null,
+    target_locale       text not null,
+    item_count          integer not null check (item_count > 0),
+    body_bytes          bigint not null check (body_bytes > 0),
+    body_sha256         text not null,
+    provider_batch_id   text,
+    provider_status     varchar(50),
+    input_file_id       text,
+    output_file_id      text,
+    error_file_id       text,
+    run_id              uuid,
+    created_at          timestamptz not null,
+    submitted_at        timestamptz,
+    deadline_at         timestamptz,          -- the provider's own expiry and our margin (C-05)
+    polled_at           timestamptz,
+    next_poll_at        timestamptz,
+    poll_failures       integer not null default 0,
+    missing_since       timestamptz,          -- the provider has answered not-found since then
+    cancel_asked_at     timestamptz,
+    collected_at        timestamptz,
+    files_deleted_at    timestamptz,
+    last_error_code     varchar(50),
+    collector           varchar(100),         -- the run that collects it …
+    collector_until     timestamptz,          -- … until then
+    check ((state in ('submitted', 'collected')) <= (provider_batch_id is not null and submitted_at is not null)),
+    check ((state = 'collected') = (collected_at is not null))
+);
+create unique index batches_provider on penstock.batches (provider, base_url, provider_batch_id)
+    where provider_batch_id is not null;
+create index batches_open on penstock.batches (job_type, next_poll_at) where state = 'submitted';
+create index batches_unsettled on penstock.batches (created_at) where state in ('building', 'uncertain');
+create index batches_files on penstock.batches (collected_at) where state = 'collected' and files_deleted_at is null;
+create index batches_created on penstock.batches (created_at);
+
+-- Which job each item of a batch stands for, under which claim (A-53, A-54). What became of it is the item's own.
+create table penstock.batch_items (
+    batch_id         uuid not null,
+    batch_item_index integer not null check (batch_item_index >= 0),
+    job_id           uuid not null,
+    claim_seq        bigint not null,
+    attempt          integer not null,
+    custom_id        varchar(64) not null,
+    state            text not null default 'open' check (state in
+        ('open', 'completed', 'advanced', 'retried', 'requeued', 'failed', 'late')),
+    code             varchar(50),
+    provider_at      timestamptz,             -- the item's own time at the provider (A-98)
+    settled_at       timestamptz,
+    input_tokens     bigint not null default 0,
+    output_tokens    bigint not null default 0,
+    cost_micros      bigint not null default 0,
+    primary key (batch_id, batch_item_index),
+    check ((state = 'open') = (settled_at is null))
+);
+create unique index batch_items_custom_id on penstock.batch_items (custom_id);
+create index batch_items_job on penstock.batch_items (job_id);
+create index batch_items_open on penstock.batch_items (batch_id) where state = 'open';
+
+-- What was spent, per day and by whom (C-64). Millionths of the currency of the price table.
+create table penstock.spend (
+    day           date not null,
+    job_type      varchar(50) not null,
+    provider      text not null,
+    model         text not null,
+    source_locale text not null default '',
+    target_locale text not null default '',
+    execution     text not null check (execution in ('batch', 'async')),
+    calls         bigint not null default 0,
+    input_tokens  bigint not null default 0,
+    output_tokens bigint not null default 0,
+    cost_micros   bigint not null default 0,
+    primary key (day, job_type, provider, model, source_locale, target_locale, execution)
+);
+
+-- One batch with the counts of its items: the operators' view.
+create view penstock.batch_overview with (security_invoker = true) as
+    select b.*, c.open_items, c.completed_items, c.retried_items, c.failed_items, c.late_items, c.cost_micros
+      from penstock.batches b
+     cross join lateral (
+           select count(*) filter (where i.state = 'open') as open_items,
+                  count(*) filter (where i.state in ('completed', 'advanced')) as completed_items,
+                  count(*) filter (where i.state in ('retried', 'requeued')) as retried_items,
+                  count(*) filter (where i.state = 'failed') as failed_items,
+                  count(*) filter (where i.state = 'late') as late_items,
+                  coalesce(sum(i.cost_micros), 0)::bigint as cost_micros
+             from penstock.batch_items i where i.batch_id = b.batch_id) as c;
+
+-- Money spent on one call or item; the type is paused, with an alert, by the call that passes its daily cap.
+create function penstock.add_spend(
+    p_type text, p_provider text, p_model text, p_source text, p_target text, p_execution text,
+    p_input bigint, p_output bigint, p_cost bigint, p_cap bigint) returns boolean
+    language plpgsql volatile
+as $$
+declare
+    today date := (penstock.now() at time zone 'UTC')::date;
+    total bigint;
+begin
+    insert into penstock.spend as s (day, job_type, provider, model, source_locale, target_locale, execution, calls,
+                                     input_tokens, output_tokens, cost_micros)
+    values (today, p_type, p_provider, p_model, p_source, p_target, p_execution, 1, p_input, p_output, p_cost)
+    on conflict (day, job_type, provider, model, source_locale, target_locale, execution) do update
+       set calls = s.calls + 1, input_tokens = s.input_tokens + excluded.input_tokens,
+           output_tokens = s.output_tokens + excluded.output_tokens, cost_micros = s.cost_micros + excluded.cost_micros;
+    if p_cap is null then
+        return false;
+    end if;
+    select sum(s.cost_micros) into total from penstock.spend s where s.day = today and s.job_type = p_type;
+    if total < p_cap then
+        return false;
+    end if;
+    update penstock.types t
+       set paused_at = penstock.now(), paused_by = 'penstock', pause_reason = 'SPEND_CAP'
+     where t.job_type = p_type and t.paused_at is null;
+    if found then
+        insert into penstock.alerts (kind, severity, subject)
+        values ('spend_cap_reached', 'alert', jsonb_build_object('job_type', p_type, 'day', today));
+        perform pg_notify('penstock_control', '{"gates": true}');
+    end if;
+    return found;
+end
+$$;
