@@ -164,7 +164,7 @@ class Recorder:
             if rows:
                 await self._persist("runs", lambda: runs.save(self._place.pool, rows))
             return
-        by_id = {running.claim.job_id: running for running in completed}
+        by_claim = {running.claim: running for running in completed}
         pool, worker = self._place.pool, self._place.worker_id
 
         async def write(some: Sequence[Running]) -> list[Claim]:
@@ -175,12 +175,12 @@ class Recorder:
 
         lost, refused = await in_halves(completed, write)
         for claim in lost:
-            self._tally.lost(by_id.pop(claim.job_id))
+            self._tally.lost(by_claim.pop(claim))
         for running, _ in refused:
-            del by_id[running.claim.job_id]
+            del by_claim[running.claim]
         if rows:
             await self._persist("runs", lambda: runs.save(pool, rows))
-        self._tally.completed(list(by_id.values()))
+        self._tally.completed(list(by_claim.values()))
         if refused:
             # A trigger of the application refused the completion: that is how the attempt ended.
             random = self._place.random

@@ -121,8 +121,7 @@ async def complete(db: Db, worker: str, claims: Sequence[Claim], runs: Sequence[
     records = json.dumps(runs) if runs else None
     if await db.fetchval(sql("claims/complete"), ids, fences, worker, records) == len(claims):
         return []
-    settled = {row["job_id"] for row in await db.fetch(sql("claims/settled"), ids, fences, worker)}
-    return [claim for claim in claims if claim.job_id not in settled]
+    return _missing(claims, await db.fetch(sql("claims/settled"), ids, fences, worker))
 
 
 async def requeue(db: Db, worker: str, moves: Sequence[Requeue]) -> list[Claim]:
@@ -216,5 +215,6 @@ def _count(tag: str) -> int:
 
 
 def _missing(claims: Iterable[Claim], rows: Sequence[asyncpg.Record]) -> list[Claim]:
-    moved = {row["job_id"] for row in rows}
-    return [claim for claim in claims if claim.job_id not in moved]
+    """Those of *claims* that *rows* do not name by job and fence: one set may hold two claims of one job."""
+    moved = {(row["job_id"], row["claim_seq"]) for row in rows}
+    return [claim for claim in claims if (claim.job_id, claim.claim_seq) not in moved]

@@ -10,8 +10,11 @@ from uuid import UUID, uuid4
 import asyncpg
 import pytest
 
-from penstock.contract.claims import Claim
+from penstock.contract.claims import Caps, Claim, Trigger
 from penstock.contract.errors import LeaseLost
+from penstock.contract.verdicts import Completed
+from penstock.engine.running import Running
+from penstock.engine.runs import Run
 from penstock.store import claims as store
 from tests.engine.worker.conftest import Floor
 
@@ -219,6 +222,51 @@ async def test_in_a_set_only_the_stale_claim_is_dropped(floor: Floor) -> None:
     assert again.claim_seq == stale.claim_seq + 1
     assert (await floor.job(stale.job_id))["status"] == "processing"
     assert await floor.counts() == {"completed": 2, "processing": 1}
+
+
+async def claim_twice(floor: Floor, worker: str = "w1") -> tuple[Claim, Claim]:
+    """Two claims of one job by one worker, which had lost the first one."""
+    [old] = await take(floor, "echo", worker=worker)
+    await floor.owner.execute("update penstock.jobs set lease_expires_at = penstock.now() - interval '1 s'")
+    await store.reap(floor.app.pool)
+    [new] = await take(floor, "echo", worker=worker)
+    return old, new
+
+
+@pytest.mark.contract("C-31")
+@pytest.mark.parametrize("end", ["complete", "requeue", "fail"])
+async def test_of_two_claims_of_one_job_in_a_set_the_newer_one_is_recorded(floor: Floor, end: str) -> None:
+    await declare(floor, "echo")
+    job_id = await floor.app.enqueue("echo")
+    old, new = await claim_twice(floor)
+    pool = floor.app.pool
+
+    for again in (False, True):
+        if end == "complete":
+            lost = await store.complete(pool, "w1", [old, new])
+        elif end == "requeue":
+            lost = await store.requeue(pool, "w1", [store.Requeue(c, timedelta(0), charged=False) for c in (old, new)])
+        else:
+            lost = await store.fail(pool, "w1", [_death(old), _death(new)])
+        # Asked again because the reply was lost, only a completion can be told from a lost claim.
+        assert lost == ([old, new] if again and end != "complete" else [old])
+
+    expected = {"complete": "completed", "requeue": "queued", "fail": "failed"}[end]
+    assert (await floor.job(job_id))["status"] == expected
+
+
+@pytest.mark.contract("C-31")
+async def test_two_claims_of_one_job_in_a_set_are_each_counted_as_what_they_are(floor: Floor) -> None:
+    await declare(floor, "echo", "other")
+    await floor.app.enqueue("echo")
+    async with floor.working(types=["other"], name="w1") as worker:
+        claims = await claim_twice(floor)
+        run = Run("drain", Trigger.POLL, Caps(10, LEASE), 0.0)
+        run.claimed, run.claiming = 2, False
+        for claim in claims:
+            worker.recorder.put(Running(claim, floor.app.types.get("echo"), run, 0.0), Completed())
+        await worker.settle()
+    assert (run.succeeded, run.lost) == (1, 1)
 
 
 @pytest.mark.contract("C-22")

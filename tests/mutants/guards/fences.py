@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from tests.mutants.guard import SQL, Guard
+from tests.mutants.guard import SQL, STORE, Guard
 
 CLAIMS: Final = "tests/engine/worker/test_claims.py"
 STALE: Final = "tests/engine/worker/test_claims.py::test_no_write_succeeds_without_the_exact_claim[fence]"
@@ -17,6 +17,13 @@ GUARDS: Final = (
         "(job.job_id, job.claim_seq) in (select pair.job_id, pair.claim_seq",
         "(job.job_id, 1) in (select pair.job_id, 1",
         (STALE,),
+    ),
+    Guard(
+        "a lost claim is told from a newer one of its job",
+        f"{STORE}/claims.py",
+        "if (claim.job_id, claim.claim_seq) not in moved",
+        "if claim.job_id not in {job_id for job_id, _ in moved}",
+        (f"{CLAIMS}::test_of_two_claims_of_one_job_in_a_set_the_newer_one_is_recorded[complete]",),
     ),
     Guard(
         "fence of renew",

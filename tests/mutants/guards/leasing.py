@@ -98,7 +98,7 @@ GUARDS: Final = (
     Guard(
         "a lost reply is looked up",
         f"{STORE}/claims.py",
-        "return [claim for claim in claims if claim.job_id not in settled]",
+        """return _missing(claims, await db.fetch(sql("claims/settled"), ids, fences, worker))""",
         "return list(claims)",
         (f"{FAULTS}/test_connections.py::test_a_completion_whose_reply_was_lost_counts_once",),
     ),

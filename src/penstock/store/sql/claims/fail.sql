@@ -14,7 +14,7 @@ with verdict as materialized (
      where job.job_id = any(array(select unnest($1::uuid[])))
        and v.job_id = job.job_id and v.claim_seq = job.claim_seq
        and job.status = 'processing' and job.claimed_by = $3
-    returning job.job_id, job.stage, job.staged, job.job_type, job.replay_of_job_id, job.first_failure_at,
+    returning job.job_id, job.claim_seq, job.stage, job.staged, job.job_type, job.replay_of_job_id, job.first_failure_at,
               v.code, v.retryable, v.reason, v.stack, v.context, v.attempts, v.alert
 ), charged_stages as (
     insert into penstock.stages as s (job_id, stage, attempts, first_failure_at, last_failure_at)
@@ -23,7 +23,7 @@ with verdict as materialized (
        set attempts = s.attempts + 1, last_failure_at = excluded.last_failure_at,
            first_failure_at = coalesce(s.first_failure_at, excluded.first_failure_at)
 )
-select moved.job_id,
+select moved.job_id, moved.claim_seq,
        penstock.bury(moved.job_id, moved.replay_of_job_id, moved.job_type, moved.stage, moved.code, moved.retryable,
                      moved.reason, moved.stack, moved.context, moved.attempts,
                      coalesce((select s.first_failure_at from penstock.stages as s

@@ -17,7 +17,7 @@ with verdict as materialized (
      where job.job_id = any(array(select unnest($1::uuid[])))
        and v.job_id = job.job_id and v.claim_seq = job.claim_seq
        and job.status = 'processing' and job.claimed_by = $3
-    returning job.job_id, job.stage, job.staged, v.charged
+    returning job.job_id, job.claim_seq, job.stage, job.staged, v.charged
 ), charged_stages as (
     insert into penstock.stages as s (job_id, stage, attempts, first_failure_at, last_failure_at)
     select moved.job_id, moved.stage, 1, penstock.now(), penstock.now() from moved where moved.staged and moved.charged
@@ -25,4 +25,4 @@ with verdict as materialized (
        set attempts = s.attempts + 1, last_failure_at = excluded.last_failure_at,
            first_failure_at = coalesce(s.first_failure_at, excluded.first_failure_at)
 )
-select moved.job_id from moved
+select moved.job_id, moved.claim_seq from moved

@@ -1,5 +1,5 @@
 -- Which of these claims are recorded as completed by this very claim? Tells a reply that was lost from a lost lease.
-select job.job_id
+select job.job_id, job.claim_seq
   from penstock.jobs as job
  where job.job_id = any(array(select unnest($1::uuid[])))
    and job.status = 'completed' and job.claimed_by = $3
