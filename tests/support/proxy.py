@@ -1,7 +1,7 @@
 """A proxy between a client and PostgreSQL that freezes, delays, swallows and cuts.
 
-It listens on a Unix socket of its own, or on a TCP port, and runs in a thread of its own, so a
-test that blocks its event loop does not stop it.
+It listens on a Unix socket of its own, or on a TCP port, and runs in a thread
+of its own, so a test that blocks its event loop does not stop it.
 """
 
 from __future__ import annotations
@@ -11,12 +11,14 @@ import contextlib
 import shutil
 import tempfile
 import threading
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 from urllib.parse import parse_qs, quote, urlsplit, urlunsplit
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Self
+
+IDLE: Final = b"Z\x00\x00\x00\x05I"  # the server's last word after a statement that has committed
 
 
 class Link:
@@ -26,6 +28,7 @@ class Link:
         self.moving = asyncio.Event()
         self.moving.set()
         self.deaf = False
+        self.ending = False  # deaf, and cut as soon as the server is done
         self.writers = writers
 
     def close(self) -> None:
@@ -48,6 +51,10 @@ class Proxy:
         self._socket = f"{self._folder}/.s.PGSQL.{port}"
         self.dsn = urlunsplit(parts._replace(query=f"host={quote(self._folder, safe='/')}&port={port}"))
         self.delay = 0.0  # seconds that every request takes longer
+        self.cuts = 0  # how often `cut_before` and `cut_after` have come true
+        self._before: bytes | None = None
+        self._after: bytes | None = None
+        self._shut = False
         self._links: set[Link] = set()
         self._listening: asyncio.Server | None = None
         self._loop = asyncio.new_event_loop()
@@ -83,6 +90,19 @@ class Proxy:
         """End every connection there is."""
         self._each(Link.close)
 
+    def cut_all(self) -> None:
+        """End every connection, and let nobody in again."""
+        self._shut = True
+        self.cut()
+
+    def cut_before(self, words: bytes) -> None:
+        """End the connection on which a client next sends *words*; the server never gets them."""
+        self._before = words
+
+    def cut_after(self, words: bytes) -> None:
+        """End it once the server has done what a client sent with *words*; the client never gets the answer."""
+        self._after = words
+
     def _each(self, what: Callable[[Link], None]) -> None:
         async def each() -> None:
             for link in self._links:
@@ -107,28 +127,42 @@ class Proxy:
         await asyncio.gather(*tasks, return_exceptions=True)
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        if self._shut:
+            writer.transport.abort()
+            return
         server_reader, server_writer = await asyncio.open_unix_connection(self._server)
         link = Link([writer, server_writer])
         self._links.add(link)
         try:
-            await asyncio.gather(
-                self._pump(link, reader, server_writer, from_server=False),
-                self._pump(link, server_reader, writer, from_server=True),
-            )
+            await asyncio.gather(self._ask(link, reader, server_writer), self._answer(link, server_reader, writer))
         finally:
             self._links.discard(link)
             link.close()
 
-    async def _pump(
-        self, link: Link, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, *, from_server: bool
-    ) -> None:
+    async def _ask(self, link: Link, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         with contextlib.suppress(OSError):
             while data := await reader.read(65536):
                 await link.moving.wait()
-                if not from_server and self.delay:
-                    await asyncio.sleep(self.delay)
-                if from_server and link.deaf:
-                    continue
+                await asyncio.sleep(self.delay)
+                if self._before is not None and self._before in data:
+                    self._before = None
+                    self.cuts += 1
+                    break
+                if self._after is not None and self._after in data:
+                    self._after = None
+                    link.deaf = link.ending = True
                 writer.write(data)
                 await writer.drain()
+        link.close()
+
+    async def _answer(self, link: Link, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        with contextlib.suppress(OSError):
+            while data := await reader.read(65536):
+                await link.moving.wait()
+                if not link.deaf:
+                    writer.write(data)
+                    await writer.drain()
+                elif link.ending and data.endswith(IDLE):
+                    self.cuts += 1
+                    break
         link.close()

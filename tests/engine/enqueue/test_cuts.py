@@ -6,7 +6,7 @@ import asyncio
 import os
 import signal
 import sys
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
 from contextlib import suppress
 
 import asyncpg
@@ -17,14 +17,14 @@ from penstock.contract.errors import DatabaseUnavailable
 from penstock.engine import producer
 from penstock.engine.drafts import SET_JOBS
 from tests.engine.enqueue.conftest import Office, declare_types, until_waiting
-from tests.engine.enqueue.proxy import Proxy
+from tests.support.proxy import Proxy
 
 NOOP = ("penstock_jobs", '{"job_type": "noop"}')
 
 
 @pytest.fixture
-async def proxy(office: Office) -> AsyncIterator[Proxy]:
-    async with Proxy(office.dsn) as proxy:
+def proxy(office: Office) -> Iterator[Proxy]:
+    with Proxy(office.dsn) as proxy:
         yield proxy
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections import Counter
+from collections import Counter, defaultdict
 from datetime import timedelta
 from typing import Any
 from uuid import uuid4
@@ -23,8 +23,8 @@ class Gauge:
     """How many handlers are inside at once, and how many ever were."""
 
     def __init__(self, full: int = 0) -> None:
-        self.full = full  # the first ones wait until so many are inside
-        self.filled = asyncio.Event()
+        self.full = full  # the first ones of each name wait until so many of it are inside
+        self.filled: defaultdict[str, asyncio.Event] = defaultdict(asyncio.Event)
         self.inside: Counter[str] = Counter()
         self.most: Counter[str] = Counter()
         self.done = 0
@@ -34,9 +34,9 @@ class Gauge:
         self.inside[name] += 1
         self.most[name] = max(self.most[name], self.inside[name])
         if self.inside[name] >= self.full:
-            self.filled.set()
+            self.filled[name].set()
         async with asyncio.timeout(20):
-            await self.filled.wait()
+            await self.filled[name].wait()
         await asyncio.sleep(seconds)
         self.inside[name] -= 1
         self.done += 1
@@ -65,7 +65,7 @@ async def test_two_workers_together_never_run_more_than_the_type_allows(app: Pen
 
 @pytest.mark.contract("C-64")
 async def test_each_key_has_its_own_room(app: Penstock) -> None:
-    gauge = Gauge()
+    gauge = Gauge(full=2)
 
     @app.job("limited", limits=Limits(key_running=2))
     async def limited(job: Any, args: Any) -> None:
@@ -75,8 +75,7 @@ async def test_each_key_has_its_own_room(app: Penstock) -> None:
         keys = [f"home-{n % 4}" for n in range(120)]
         await app.enqueue_many("limited", [{"key": key} for key in keys], limit_keys=keys)
         await until(app.pool, "count(*) = 120 from penstock.jobs where status = 'completed'")
-    assert set(gauge.most) == {f"home-{n}" for n in range(4)}
-    assert max(gauge.most.values()) == 2
+    assert gauge.most == {f"home-{n}": 2 for n in range(4)}
 
 
 @pytest.mark.contract("C-64")
@@ -156,7 +155,7 @@ async def test_a_long_backlog_of_one_key_costs_the_others_nothing(app: Penstock)
             assert await app.pool.fetchval(
                 "select count(*) from penstock.jobs where limit_key ~ '^[bc]' and status = 'processing'"
             ) == 2 * len(read)
-    assert read[1] < read[0] + 150, read
+    assert read[1] < read[0] + 150, read  # 17 more on PostgreSQL 18, 117 more on 15
 
 
 def _buffers(plan: str) -> int:
