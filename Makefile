@@ -16,6 +16,8 @@ UV_FILE := $(filter .uv/bin/uv,$(UV))
 SYSTEM_PYTHON := $(shell for p in python3.13 python3.12 python3.11 python3; do \
 	$$p --version >/dev/null 2>&1 && echo $$p && break; done)
 export UV_PYTHON_DOWNLOADS = never
+# Tests start hundreds of processes: without bytecode each would compile all it imports, for half a second
+unexport PYTHONDONTWRITEBYTECODE
 
 .PHONY: help
 help: ## List the targets
