@@ -18,16 +18,14 @@ import typer
 from penstock.cli.common import Json, Limit, Who, database, print_facts, print_json, print_table, run, show
 from penstock.cli.letters import (
     Causes,
+    Chosen,
     Classes,
-    Everything,
-    Letters,
-    Most,
     Newer,
     Older,
     Stages,
     Types,
-    choose,
     make_filter,
+    on_letters,
     take_step,
 )
 from penstock.contract.dead_letters import Cause, LetterState
@@ -125,27 +123,18 @@ async def _show(dead_letter_id: UUID, *, as_json: bool) -> None:
 
 
 @app.command()
+@on_letters(leave_out="causes")
 def triage(
-    letters: Letters = None,
+    chosen: Chosen,
     *,
     cause: Annotated[Cause, typer.Option("--as", help="What the cause is.", show_default=False)],
     note: Annotated[str, typer.Option(help="What was seen.")] = "",
-    types: Types = None,
-    classes: Classes = None,
-    stages: Stages = None,
-    older: Older = None,
-    newer: Newer = None,
-    everything: Everything = False,
-    limit: Most = None,
     who: Who,
     as_json: Json = False,
 ) -> None:
     """Step 1: sort the cause into one of four."""
     from penstock.engine import bulk, dead_letters
 
-    chosen = choose(
-        letters, make_filter(types, classes, stages, None, older, newer, limit=limit), everything=everything
-    )
     take_step(
         chosen,
         lambda db, one: dead_letters.triage(db, one, cause, operator=who, note=note),
@@ -155,27 +144,17 @@ def triage(
 
 
 @app.command()
+@on_letters()
 def remediate(
-    letters: Letters = None,
+    chosen: Chosen,
     *,
     action: Annotated[str, typer.Option(help="What was done about the cause.", show_default=False)],
-    types: Types = None,
-    classes: Classes = None,
-    stages: Stages = None,
-    causes: Causes = None,
-    older: Older = None,
-    newer: Newer = None,
-    everything: Everything = False,
-    limit: Most = None,
     who: Who,
     as_json: Json = False,
 ) -> None:
     """Step 2: record what was done about the cause."""
     from penstock.engine import bulk, dead_letters
 
-    chosen = choose(
-        letters, make_filter(types, classes, stages, causes, older, newer, limit=limit), everything=everything
-    )
     take_step(
         chosen,
         lambda db, one: dead_letters.remediate(db, one, action, operator=who),
@@ -185,28 +164,18 @@ def remediate(
 
 
 @app.command()
+@on_letters()
 def validate(
-    letters: Letters = None,
+    chosen: Chosen,
     *,
     ticket: Annotated[str, typer.Option(help="The ticket with the evidence.", show_default=False)],
     replay_safe: Annotated[bool, typer.Option("--replay-safe", help="A replay does no harm.")] = False,
-    types: Types = None,
-    classes: Classes = None,
-    stages: Stages = None,
-    causes: Causes = None,
-    older: Older = None,
-    newer: Newer = None,
-    everything: Everything = False,
-    limit: Most = None,
     who: Who,
     as_json: Json = False,
 ) -> None:
     """Step 3: name the ticket, and say that a replay does no harm."""
     from penstock.engine import bulk, dead_letters
 
-    chosen = choose(
-        letters, make_filter(types, classes, stages, causes, older, newer, limit=limit), everything=everything
-    )
     take_step(
         chosen,
         lambda db, one: dead_letters.validate(db, one, ticket, replay_safe=replay_safe, operator=who),
@@ -218,18 +187,11 @@ def validate(
 
 
 @app.command()
+@on_letters()
 def replay(
-    letters: Letters = None,
+    chosen: Chosen,
     *,
     full_restart: Annotated[bool, typer.Option("--full-restart", help="Begin at the first stage.")] = False,
-    types: Types = None,
-    classes: Classes = None,
-    stages: Stages = None,
-    causes: Causes = None,
-    older: Older = None,
-    newer: Newer = None,
-    everything: Everything = False,
-    limit: Most = None,
     who: Who,
     as_json: Json = False,
 ) -> None:
@@ -237,9 +199,6 @@ def replay(
     from penstock.engine import bulk
     from penstock.engine import replay as engine
 
-    chosen = choose(
-        letters, make_filter(types, classes, stages, causes, older, newer, limit=limit), everything=everything
-    )
     take_step(
         chosen,
         lambda db, one: engine.replay(db, one, operator=who, full_restart=full_restart),
@@ -249,29 +208,19 @@ def replay(
 
 
 @app.command()
+@on_letters()
 def close(
-    letters: Letters = None,
+    chosen: Chosen,
     *,
     notes: Annotated[str, typer.Option(help="What was learnt.", show_default=False)],
     without_replay: Annotated[bool, typer.Option("--without-replay", help="Give the work up.")] = False,
     delivery_verified: Annotated[bool, typer.Option("--delivery-verified", help="Its effects were looked up.")] = False,
-    types: Types = None,
-    classes: Classes = None,
-    stages: Stages = None,
-    causes: Causes = None,
-    older: Older = None,
-    newer: Newer = None,
-    everything: Everything = False,
-    limit: Most = None,
     who: Who,
     as_json: Json = False,
 ) -> None:
     """Step 5: close a letter whose replay is completed."""
     from penstock.engine import bulk, dead_letters
 
-    chosen = choose(
-        letters, make_filter(types, classes, stages, causes, older, newer, limit=limit), everything=everything
-    )
     given: dict[str, Any] = {"without_replay": without_replay, "delivery_verified": delivery_verified, "operator": who}
     take_step(
         chosen,

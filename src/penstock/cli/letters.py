@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from datetime import timedelta
+from functools import wraps
+from inspect import Signature, signature
 from typing import TYPE_CHECKING, Annotated, Any
 from uuid import UUID
 
@@ -78,6 +80,41 @@ def choose(letters: list[UUID] | None, wanted: Filter, *, everything: bool) -> C
     if not letters and not by_filter:
         fail("Which dead letters? Give their ids, a filter such as --type or --class, or --all.", USAGE)
     return Chosen(letters or [], wanted if by_filter else None)
+
+
+def _choosing(
+    letters: Letters = None,
+    *,
+    types: Types = None,
+    classes: Classes = None,
+    stages: Stages = None,
+    causes: Causes = None,
+    older: Older = None,
+    newer: Newer = None,
+    everything: Everything = False,
+    limit: Most = None,
+) -> Chosen:
+    wanted = make_filter(types, classes, stages, causes, older, newer, limit=limit)
+    return choose(letters, wanted, everything=everything)
+
+
+def on_letters(*, leave_out: str = "") -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """Give a command the options that choose dead letters, but for *leave_out*; it gets what they chose, first."""
+
+    def decorate(command: Callable[..., None]) -> Callable[..., None]:
+        choosing = signature(_choosing, eval_str=True).parameters.values()
+        letters, *options = [option for option in choosing if option.name != leave_out]
+        _, *own = signature(command, eval_str=True).parameters.values()
+
+        @wraps(command)
+        def chosen(**given: Any) -> None:
+            choice = {option.name: given.pop(option.name) for option in (letters, *options)}
+            command(_choosing(**choice), **given)
+
+        chosen.__signature__ = Signature([letters, *own[:-2], *options, *own[-2:]])  # type: ignore[attr-defined]  # PEP 362
+        return chosen
+
+    return decorate
 
 
 def take_step(

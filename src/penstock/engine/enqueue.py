@@ -13,7 +13,7 @@ from penstock.engine.portal import Portals, weak_opener
 from penstock.engine.producer import Producer
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable, Iterable, Sequence
+    from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
     from datetime import datetime, timedelta
     from uuid import UUID
 
@@ -72,11 +72,7 @@ class Enqueueing:
         job = self._drafts.one(job_type, payload, key=key, limit_key=limit_key, when=when(run_at, delay, priority))
         if connection is None:
             connection = owned.current(self)
-        try:
-            return await self._put(job, connection)
-        except UnknownType:
-            await self._announce(job.job_type)
-        return await self._put(job, connection)
+        return await self._announcing(job.job_type, lambda: self._put(job, connection))
 
     async def enqueue_many(
         self,
@@ -100,11 +96,7 @@ class Enqueueing:
         )
         if connection is None:
             connection = owned.current(self)
-        try:
-            return await self._put_many(bulk, connection)
-        except UnknownType:
-            await self._announce(bulk.job_type)
-        return await self._put_many(bulk, connection)
+        return await self._announcing(bulk.job_type, lambda: self._put_many(bulk, connection))
 
     async def _put(self, job: NewJob, connection: Any) -> UUID:
         if connection is None:
@@ -133,9 +125,13 @@ class Enqueueing:
             self._producer = None
         return self._producer
 
-    async def _announce(self, name: str) -> None:
-        """Tell the database of a type that is declared here and that it has not met yet."""
-        await (await self._open_producer()).announce(self.types.get(name).policy)
+    async def _announcing(self, name: str, put: Callable[[], Awaitable[T]]) -> T:
+        """Put; a type that is declared here and that the database has not met yet is told to it first."""
+        try:
+            return await put()
+        except UnknownType:
+            await (await self._open_producer()).announce(self.types.get(name).policy)
+        return await put()
 
     def _poking(self) -> callers.Poking:
         """An application that is not open has nothing to send with: the poke goes with the caller's commit."""

@@ -16,8 +16,15 @@ PAUSES: Final = (0.05, 0.1, 0.25, 0.5, 1.0, 2.0)
 LAST_WORD: Final = 10.0  # seconds that a write may still take after its handler was told to stop
 
 
-async def persist(what: str, write: Callable[[], Awaitable[T]]) -> T:
-    """Try until the database has answered; *write* must bear to be tried twice, as fenced writes do."""
+def _never(_: int) -> bool:
+    return False
+
+
+async def persist(what: str, write: Callable[[], Awaitable[T]], enough: Callable[[int], bool] = _never) -> T:
+    """Try until the database has answered, or so many tries are *enough*, which raises what the last one did.
+
+    *write* must bear to be tried twice, as fenced writes do.
+    """
     tries = 0
     while True:
         try:
@@ -25,6 +32,8 @@ async def persist(what: str, write: Callable[[], Awaitable[T]]) -> T:
         except connect.AWAY as error:
             pause = PAUSES[min(tries, len(PAUSES) - 1)]
             tries += 1
+            if enough(tries):
+                raise
             events.database_away(what, type(error).__name__, pause)
             await asyncio.sleep(pause)
 

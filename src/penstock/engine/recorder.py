@@ -17,6 +17,7 @@ from penstock.contract.verdicts import Completed, Died, Ended, Lost, Requeued, R
 from penstock.engine.failing import judged
 from penstock.engine.halves import in_halves
 from penstock.engine.letters import PUT_OFF, death, give_back, put_off, retry
+from penstock.engine.patience import persist
 from penstock.engine.tally import Tally
 from penstock.store import claims as store
 from penstock.store import connect, runs, types
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
     from penstock.engine.running import Running
     from penstock.engine.runs import Run
     from penstock.engine.workplace import Workplace
+    from penstock.store.connect import Pool
 
 T = TypeVar("T")
 
@@ -36,7 +38,6 @@ SET: Final = 500
 MOST_WAITING: Final = 4000  # verdicts that may wait for the database before the fetcher pauses
 IDLE_SAVE: Final = 0.2  # seconds after which the record of a run is written by itself
 LAST_TRIES: Final = 8  # while closing
-RETRIES: Final = (0.05, 0.1, 0.25, 0.5, 1.0, 2.0)
 
 
 class Recorder:
@@ -214,37 +215,37 @@ class Recorder:
                 self._tally.completed([running])  # job.transaction() has written it
 
     async def _write_requeues(self, requeues: list[tuple[Running, store.Requeue]]) -> None:
-        pool, worker = self._place.pool, self._place.worker_id
-
-        async def write(some: Sequence[tuple[Running, store.Requeue]]) -> list[Claim]:
-            moves = [move for _, move in some]
-            return await self._persist("requeues", lambda: store.requeue(pool, worker, moves))
-
-        lost, refused = await in_halves(requeues, write)
-        unwritten = {id(running) for (running, _), _ in refused}
-        for running, move in requeues:
-            if id(running) not in unwritten:
-                self._tally.requeued(running, move, lost=running.claim in lost)
+        refused = await self._write_set("requeues", requeues, store.requeue, self._tally.requeued)
         for (running, _), error in refused:
             await self._refused(running, "requeue", error)
             self._tally.lost(running)  # nothing can be written: its lease runs out
         self.requeued = True
 
     async def _write_deaths(self, deaths: list[tuple[Running, store.Death]]) -> None:
-        pool, worker = self._place.pool, self._place.worker_id
-
-        async def write(some: Sequence[tuple[Running, store.Death]]) -> list[Claim]:
-            letters = [letter for _, letter in some]
-            return await self._persist("deaths", lambda: store.fail(pool, worker, letters))
-
-        lost, refused = await in_halves(deaths, write)
-        unwritten = {id(running) for (running, _), _ in refused}
-        for running, letter in deaths:
-            if id(running) not in unwritten:
-                self._tally.died(running, letter, lost=running.claim in lost)
-        for (running, letter), error in refused:
+        for (running, letter), error in await self._write_set("deaths", deaths, store.fail, self._tally.died):
             await self._refused(running, "fail", error)
             await self._write_requeues([(running, put_off(letter))])
+
+    async def _write_set(
+        self,
+        what: str,
+        moves: list[tuple[Running, T]],
+        write: Callable[[Pool, str, Sequence[T]], Awaitable[list[Claim]]],
+        count: Callable[..., None],
+    ) -> list[tuple[tuple[Running, T], Exception]]:
+        """Write *moves* in one set and count them, each as written or lost; returns those that were refused."""
+        pool, worker = self._place.pool, self._place.worker_id
+
+        async def write_some(some: Sequence[tuple[Running, T]]) -> list[Claim]:
+            some_moves = [move for _, move in some]
+            return await self._persist(what, lambda: write(pool, worker, some_moves))
+
+        lost, refused = await in_halves(moves, write_some)
+        unwritten = {id(running) for (running, _), _ in refused}
+        for running, move in moves:
+            if id(running) not in unwritten:
+                count(running, move, lost=running.claim in lost)
+        return refused
 
     async def _write_ended(self, running: Running, verdict: Ended) -> None:
         pool, worker = self._place.pool, self._place.worker_id
@@ -277,15 +278,5 @@ class Recorder:
                 events.breaker_opened(job_type, code)
 
     async def _persist(self, what: str, write: Callable[[], Awaitable[T]]) -> T:
-        """Try until the database has answered; the fence makes a second try harmless."""
-        tries = 0
-        while True:
-            try:
-                return await write()
-            except connect.AWAY as error:
-                pause = RETRIES[min(tries, len(RETRIES) - 1)]
-                tries += 1
-                if self._closing and tries > LAST_TRIES:
-                    raise  # a worker that must stop cannot wait for ever; its leases run out
-                events.database_away(what, type(error).__name__, pause)
-                await asyncio.sleep(pause)
+        """Try until the database has answered; a worker that must stop cannot wait for ever, and its leases run out."""
+        return await persist(what, write, lambda tries: self._closing and tries > LAST_TRIES)
