@@ -33,6 +33,11 @@ class CrashPoint(StrEnum):
     BEFORE_SCHEDULE_RUN = "before_schedule_run"
     AFTER_SCHEDULE_CLAIM = "after_schedule_claim"
     BEFORE_REPLAY_COMMIT = "before_replay_commit"
+    BEFORE_BATCH_INTENT = "before_batch_intent"
+    AFTER_BATCH_INTENT = "after_batch_intent"
+    AFTER_BATCH_UPLOAD = "after_batch_upload"
+    AFTER_BATCH_CREATE = "after_batch_create"
+    AFTER_BATCH_MARK = "after_batch_mark"
 
 
 _armed: CrashPoint | None = None

@@ -18,6 +18,7 @@ from penstock.contract.failures import FailureClass, pages
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from penstock.contract.calls import Request
     from penstock.contract.policies import Policy
 
 
@@ -84,7 +85,14 @@ class Lost:
     """The lease is gone: nothing is written, nothing is counted (C-31)."""
 
 
-Verdict = Completed | Advanced | Retried | Died | Requeued | Ended | Recorded | Lost
+@dataclass(frozen=True, slots=True)
+class Parked:
+    """Not an end: the claim is kept until its request has been submitted in a batch, or given back."""
+
+    request: Request
+
+
+Verdict = Completed | Advanced | Retried | Died | Requeued | Ended | Recorded | Lost | Parked
 
 
 def alarms(verdict: Verdict) -> bool:

@@ -6,7 +6,7 @@ import asyncio
 from typing import TYPE_CHECKING, Any
 
 from penstock.contract.errors import PenstockError
-from penstock.contract.policies import Policy
+from penstock.contract.policies import Dispatch, Policy
 from penstock.engine.enqueue import Enqueueing
 from penstock.engine.functions import Functions
 from penstock.engine.registry import JobType, Registry
@@ -16,10 +16,14 @@ from penstock.settings import Settings, load_settings
 from penstock.store import types as type_store
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Awaitable, Callable, Mapping, Sequence
     from typing import Self
 
     from penstock.engine.alerts import Sink
+    from penstock.engine.batches.asking import Adapters
+    from penstock.engine.batches.lane import LaneSchedule
+    from penstock.engine.functions import RunHandle
+    from penstock.providers.port import Adapter
     from penstock.store.connect import Pool
 
 
@@ -36,6 +40,9 @@ class Penstock(Enqueueing, Scheduling):
         self.settings = settings
         self.types = Registry()
         self.functions = Functions(self.types, lambda: self.settings)
+        self.functions.adapters = lambda: self.adapters
+        self.functions.collector = self._collector_of
+        self._adapters: Adapters | None = None
         self.alert_sinks: list[Sink] = []
         self._dsn = dsn or settings.dsn
         super().__init__()
@@ -56,7 +63,60 @@ class Penstock(Enqueueing, Scheduling):
 
     def type(self, name: str, *, log_ids: Sequence[str] = (), **policy: Any) -> JobType:
         """Declare a type of several stages; give each its handler with `.stage(name)`."""
-        return self.types.add(JobType(Policy(name, **policy), log_ids=log_ids))
+        job_type = JobType(Policy(name, **policy), log_ids=log_ids)
+        job_type.on_lane = self.functions.of_lane
+        return self.types.add(job_type)
+
+    def lane(
+        self,
+        name: str,
+        *,
+        build: Callable[..., Any],
+        accept: Callable[..., Any],
+        persist: Callable[..., Any] | None = None,
+        stage: str | None = None,
+        args: Any = None,
+        log_ids: Sequence[str] = (),
+        schedule: LaneSchedule | None = None,
+        **policy: Any,
+    ) -> JobType:
+        """Declare a type whose jobs each ask a model one question, in a provider's batch or at once.
+
+        It comes with two functions, `<name>_batch_submitter` and
+        `<name>_batch_collector`. For a type of several stages use
+        `app.type(..., dispatch="scheduled")` and its `.lane(stage, ...)`.
+        """
+        stages = {} if stage is None else {"stages": (stage,)}
+        declared = Policy(name, **{"dispatch": Dispatch.SCHEDULED, **stages, **policy})
+        job_type = JobType(declared, log_ids=log_ids)
+        if schedule is not None:
+            job_type.lane_schedule = schedule
+        job_type.on_lane = self.functions.of_lane
+        job_type.lane(declared.stages[0], build=build, accept=accept, persist=persist, args=args)
+        return self.types.add(job_type)
+
+    def _collector_of(self, job_type: JobType) -> Callable[[RunHandle], Awaitable[None]]:
+        async def collect(handle: RunHandle) -> None:
+            from penstock.engine.batches.collector import make_collector  # only what a collector's run needs
+
+            await make_collector(self, job_type)(handle)
+
+        return collect
+
+    @property
+    def adapters(self) -> Adapters:
+        """The way to the providers, from the settings; built when first asked for."""
+        if self._adapters is None:
+            from penstock.engine.batches.asking import from_settings
+
+            self._adapters = from_settings(self.settings)
+        return self._adapters
+
+    def use_adapters(self, factories: Mapping[str, Callable[[str | None], Adapter]]) -> None:
+        """Reach providers through *factories* instead: kind → function of the base URL. For tests and own adapters."""
+        from penstock.engine.batches.asking import GivenAdapters
+
+        self._adapters = GivenAdapters(factories)
 
     # ------------------------------------------------------------- connections
 
@@ -70,6 +130,8 @@ class Penstock(Enqueueing, Scheduling):
         producer, self._producer = self._producer, None
         if producer is not None:
             await producer.close()
+        if self._adapters is not None:
+            await self._adapters.close()
         if self._portals.used:
             await asyncio.to_thread(self.close_sync)
 
@@ -119,7 +181,8 @@ class Penstock(Enqueueing, Scheduling):
         target = dsn or self._dsn
         if target is None:
             raise PenstockError("open the application before making a worker on the embedded server")
-        return Worker(target, chosen, self.settings, sinks=self.alert_sinks, **options)
+        adapters = self.functions.adapters
+        return Worker(target, chosen, self.settings, sinks=self.alert_sinks, **{"adapters": adapters, **options})
 
     def on_alert(self, sink: Sink) -> Sink:
         """Register *sink* for alerts: the workers of this application call it, once for each alert of the database.

@@ -34,6 +34,7 @@ from penstock.version import VERSION
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
+    from penstock.engine.batches.asking import Adapters
     from penstock.engine.registry import JobType
     from penstock.settings import Settings
     from penstock.store.connect import Pool
@@ -58,6 +59,7 @@ class Crew:
         concurrency: int | None = None,
         insecure: bool = False,
         pool_size: int | None = None,
+        adapters: Callable[[], Adapters] | None = None,
     ) -> None:
         self._dsn = dsn
         self._settings = settings
@@ -66,6 +68,7 @@ class Crew:
         self._insecure = insecure
         self.concurrency = concurrency or settings.concurrency
         self._pool_size = pool_size or POOL
+        self._adapters = adapters
         self.failure: BaseException | None = None  # what ended this crew before its time
         self.instance = uuid4()  # a successor of the same instance takes its name over at once
 
@@ -87,7 +90,7 @@ class Crew:
             size=min(self.concurrency, self._settings.pool_max),
             prepared=self._settings.prepared_statements,
         )
-        self.place = Workplace(self.worker_id, pool, lender, profile=self._settings.profile)
+        self.place = Workplace(self.worker_id, pool, lender, profile=self._settings.profile, adapters=self._adapters)
         self.deadlines = Deadlines(self.place.held.values())
         self.executor = self._make_executor()
         self.recorder = Recorder(

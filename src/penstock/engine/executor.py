@@ -12,9 +12,9 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, Any, Final
 
 from penstock.contract.crash import CrashPoint, passing
-from penstock.contract.errors import Cancel, LeaseLost, Snooze
+from penstock.contract.errors import Cancel, LeaseLost, SettingsInvalid, Snooze
 from penstock.contract.payloads import encode
-from penstock.contract.verdicts import Completed, Ended, Lost, Recorded, Requeued, Verdict
+from penstock.contract.verdicts import Completed, Ended, Lost, Parked, Recorded, Requeued, Verdict
 from penstock.engine import failing
 from penstock.engine.effects import decode_result
 from penstock.engine.job import Job
@@ -82,6 +82,8 @@ class Executor:
             job = Job(running, self._place, results)
             result = await self._call(running, handler, job)
             passing(CrashPoint.AFTER_HANDLER)
+            if type(result) is Parked:
+                return self._parked(running, result)
             next_stage = job_type.policy.next_stage(claim.stage) if staged else None
             if next_stage is None:
                 return RECORDED if running.recorded else COMPLETED
@@ -92,6 +94,14 @@ class Executor:
             running.attempts = 0
             if running.stop is Stop.SHUTDOWN:
                 return Requeued(_NO_DELAY, "SHUTDOWN")
+
+    def _parked(self, running: Running, request: Parked) -> Parked:
+        if self._place.parking is None:
+            raise SettingsInvalid(
+                f"jobs of type {running.claim.job_type!r} go to a provider's batch, which only its submitter can do; "
+                "run that function, or give the request a route with execution='async'"
+            )
+        return request
 
     async def _load_stages(self, running: Running, results: dict[str, Any]) -> None:
         running.attempts = 0

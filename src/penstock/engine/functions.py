@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from uuid import UUID
 
     from penstock.contract.claims import Trigger
+    from penstock.engine.batches.asking import Adapters
     from penstock.engine.bounded import TimedRun
     from penstock.engine.registry import JobType, Registry
     from penstock.settings import Settings
@@ -118,6 +119,8 @@ class Functions:
         self._enqueueing: dict[str, Declared] = {}
         self.source = "app"
         self.housekeeping: Sequence[Function] | None = None  # what comes with Penstock; () leaves it out
+        self.adapters: Callable[[], Adapters] = _no_adapters  # the application's way to its providers
+        self.collector: Callable[[JobType], Callable[[RunHandle], Awaitable[None]]] = _no_collector
 
     def add(self, function: Function) -> Function:
         """Declare *function*; a name is taken once."""
@@ -149,13 +152,22 @@ class Functions:
         served = {name for function in self._declared.values() for name in function.types}
         cadence = Cadence(every=timedelta(minutes=self._settings().active_profile().worker_minutes))
         for job_type in self._types:
-            if job_type.policy.dispatch is Dispatch.SCHEDULED and job_type.name not in served:
+            if job_type.lanes:
+                taken = job_type.name in served
+                yield from (f for f in self.of_lane(job_type) if not (f.name in self._declared or (f.types and taken)))
+            elif job_type.policy.dispatch is Dispatch.SCHEDULED and job_type.name not in served:
                 yield Function(job_type.name, types=(job_type.name,), cadence=cadence)
         if self.housekeeping is None:
             from penstock.engine.housekeeping import FUNCTIONS  # it declares functions itself
 
             self.housekeeping = FUNCTIONS
         yield from (function for function in self.housekeeping if function.name not in self._declared)
+
+    def of_lane(self, job_type: JobType) -> list[Function]:
+        """Submitter and collector of a type with a lane; a pace that cannot hold raises `SettingsInvalid` (C-25)."""
+        from penstock.engine.batches.pace import lane_functions  # it declares functions itself
+
+        return list(lane_functions(job_type, self._settings().active_profile(), self.collector))
 
     def schedules(self) -> list[Declared]:
         """Everything with a cadence, as it goes to the database; a function's schedule has its name."""
@@ -182,6 +194,16 @@ class Functions:
             (policy.max_runtime for policy in policies), default=timedelta(seconds=profile.max_runtime_seconds)
         )
         return Caps(function.max_jobs or jobs, function.max_runtime or runtime)
+
+
+def _no_adapters() -> Adapters:
+    raise SettingsInvalid("these functions belong to no application, so there is no way to a provider")
+
+
+def _no_collector(job_type: JobType) -> Callable[[RunHandle], Awaitable[None]]:
+    raise SettingsInvalid(
+        f"the lane of type {job_type.name!r} belongs to no application; declare it with app.lane(...)"
+    )
 
 
 def _check_name(what: str, name: str) -> None:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from penstock.contract.crash import CrashPoint, passing
 from penstock.contract.errors import Cancel, LeaseLost, SettingsInvalid, Snooze
 from penstock.contract.payloads import encode
+from penstock.engine.batches.asking import ask
 from penstock.engine.effects import Effect, decode_result, perform_effect
 from penstock.engine.owned import owned
 from penstock.engine.patience import persist, uninterrupted
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
     from datetime import datetime, timedelta
     from uuid import UUID
 
+    from penstock.contract.calls import Answer, Request
     from penstock.contract.policies import Policy
     from penstock.engine.bridge import Bridge
     from penstock.engine.effects import Settled
@@ -113,6 +115,14 @@ class Job:
     def count_call(self, provider: str, model: str) -> None:
         """Count a provider call in the record of the run (Q-79)."""
         self._running.run.by_model[f"{provider}/{model}"] += 1
+
+    async def ask(self, request: Request) -> Answer:
+        """One call to the model that *request* is routed to; counted in the run and in the day's spend (C-64).
+
+        Raises `Failed` with a class of the closed list. Nothing is retried
+        here, and no other provider is tried (Q-71).
+        """
+        return await ask(self._place, self._running, request)
 
     def save(self, result: Any) -> None:
         """Keep *result* for the stages that follow, when the stage ends with `transaction()`."""

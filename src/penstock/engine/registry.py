@@ -9,7 +9,9 @@ import json
 from typing import TYPE_CHECKING, Any, Final, get_type_hints
 
 from penstock.contract.errors import ArgumentsInvalid, SettingsInvalid, UnknownType
+from penstock.contract.policies import Dispatch
 from penstock.engine.arguments import typed_decoder
+from penstock.engine.batches.lane import LaneSchedule, LaneStage, handler_of
 from penstock.telemetry.logs import allow_ids
 
 if TYPE_CHECKING:
@@ -47,6 +49,9 @@ class JobType:
         self.policy = policy
         self.log_ids = tuple(log_ids)  # members of the payload that are opaque ids and may be logged
         self.handlers: dict[str, StageHandler] = {}
+        self.lanes: dict[str, LaneStage] = {}  # stages that ask a model, in a batch or at once
+        self.lane_schedule = LaneSchedule()
+        self.on_lane: Callable[[JobType], object] = lambda _: None  # the application checks the lane's pace
 
     @property
     def name(self) -> str:
@@ -64,6 +69,37 @@ class JobType:
             return handler
 
         return declare
+
+    def lane(
+        self,
+        stage: str,
+        *,
+        build: Handler,
+        accept: Handler,
+        persist: Handler | None = None,
+        args: Any = None,
+        **schedule: Any,
+    ) -> LaneStage:
+        """Declare *stage* as one that asks a model; *schedule* are fields of `LaneSchedule`.
+
+        Such a type is scheduled: its submitter and its collector are bounded
+        runs, and nothing else touches its jobs (C-23).
+        """
+        if self.policy.dispatch is not Dispatch.SCHEDULED:
+            raise SettingsInvalid(
+                f"type {self.name!r} has a batch lane, so it needs dispatch='scheduled', not {self.policy.dispatch}"
+            )
+        self.stage(stage, args=args)(build)
+        built = self.handlers[stage]
+        if not (built.takes_job and built.takes_args):
+            raise SettingsInvalid(f"build of stage {stage!r} of type {self.name!r} must take (job, args)")
+        lane = LaneStage(build, accept, persist, built.decode)
+        self.handlers[stage] = dataclasses.replace(built, call=handler_of(lane), is_async=True)
+        self.lanes[stage] = lane
+        if schedule:
+            self.lane_schedule = LaneSchedule(**schedule)
+        self.on_lane(self)
+        return lane
 
     def handler(self, stage: str) -> StageHandler:
         """The handler of *stage*."""

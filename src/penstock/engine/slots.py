@@ -13,7 +13,7 @@ from collections import deque
 from datetime import timedelta
 from typing import TYPE_CHECKING, Final
 
-from penstock.contract.verdicts import Requeued, alarms
+from penstock.contract.verdicts import Parked, Requeued, alarms
 from penstock.engine.executor import COMPLETED, LOST, Executor
 from penstock.engine.recorder import MOST_WAITING
 from penstock.engine.running import Running, Stop
@@ -124,7 +124,10 @@ class Slots:
             verdict, stack = await execute(running)
             running.task = None
             self._finished += 1
-            put(running, verdict, stack)
+            if verdict is not COMPLETED and type(verdict) is Parked and self._place.parking is not None:
+                self._place.parking.park(running, verdict.request)
+            else:
+                put(running, verdict, stack)
             if verdict is not COMPLETED and alarms(verdict):
                 self.release(
                     {running.claim.job_type}

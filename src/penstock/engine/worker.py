@@ -27,9 +27,10 @@ from penstock.store import connect
 from penstock.telemetry import events, metrics
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from penstock.engine.alerts import Sink
+    from penstock.engine.batches.asking import Adapters
     from penstock.engine.registry import JobType
     from penstock.engine.runs import Run
     from penstock.settings import Settings
@@ -53,6 +54,7 @@ class Worker(Crew):
         concurrency: int | None = None,
         insecure: bool = False,
         pool_size: int | None = None,
+        adapters: Callable[[], Adapters] | None = None,
         sinks: Sequence[Sink] = (),
     ) -> None:
         served = [t for t in types if t.policy.dispatch is Dispatch.NOTIFY]
@@ -61,7 +63,14 @@ class Worker(Crew):
                 "this worker has no types to serve; scheduled types run by `penstock run` or the scheduler"
             )
         super().__init__(
-            dsn, served, settings, name=name, concurrency=concurrency, insecure=insecure, pool_size=pool_size
+            dsn,
+            served,
+            settings,
+            name=name,
+            concurrency=concurrency,
+            insecure=insecure,
+            pool_size=pool_size,
+            adapters=adapters,
         )
         self._sinks = sinks
         self._wake = asyncio.Event()

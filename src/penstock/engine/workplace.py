@@ -10,6 +10,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from uuid import UUID
 
+    from penstock.engine.batches.asking import Adapters
+    from penstock.engine.batches.parking import ParkingLot
     from penstock.engine.lending import Lender
     from penstock.engine.running import Running
     from penstock.store.connect import Pool
@@ -27,3 +29,5 @@ class Workplace:
     gated: set[str] = field(default_factory=set)  # types that are claimed one claim at a time, under their limits
     gate_freed: bool = False  # one of their jobs has ended: there may be room for the next
     random: Callable[[], float] = _random.random
+    adapters: Callable[[], Adapters] | None = None  # the way to the providers; none: this worker asks nobody
+    parking: ParkingLot | None = None  # only a submitter's run has one

@@ -1,0 +1,85 @@
+"""Asking a model once: the way to an adapter, the call, and what it used."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, Final, Protocol
+
+from penstock.contract.errors import Failed, SettingsInvalid
+from penstock.contract.failures import FailureClass
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from penstock.contract.calls import Answer, Execution, Request, Route, Usage
+    from penstock.engine.running import Running
+    from penstock.engine.workplace import Workplace
+    from penstock.providers.port import Adapter
+    from penstock.settings import Settings
+    from penstock.store.claims import Db
+
+LONGEST: Final = 600.0  # seconds that one call may take where the stage has no limit
+
+
+class Adapters(Protocol):
+    """One adapter per kind and base URL, made when first asked for and kept."""
+
+    def get(self, kind: str, base_url: str | None = None) -> Adapter:
+        """The adapter; `Failed(CONFIG_INVALID)` when there is no such kind, or no key for it."""
+
+    async def close(self) -> None:
+        """Give every connection back."""
+
+
+class GivenAdapters:
+    """Adapters that the application brings itself."""
+
+    def __init__(self, factories: Mapping[str, Callable[[str | None], Adapter]]) -> None:
+        self._factories = dict(factories)
+        self._made: dict[tuple[str, str | None], Adapter] = {}
+
+    def get(self, kind: str, base_url: str | None = None) -> Adapter:
+        """The adapter; `Failed(CONFIG_INVALID)` when there is no such kind."""
+        place = kind, base_url or None
+        if place not in self._made:
+            if kind not in self._factories:
+                raise Failed(FailureClass.CONFIG_INVALID)
+            self._made[place] = self._factories[kind](place[1])
+        return self._made[place]
+
+    async def close(self) -> None:
+        """Give every connection back."""
+        made, self._made = self._made, {}
+        for adapter in made.values():
+            await adapter.close()
+
+
+def from_settings(settings: Settings) -> Adapters:
+    """The adapters that come with Penstock, with keys from the settings."""
+    from penstock.providers.registry import Adapters as Provided  # the SDKs are extras, and slow to start
+
+    return Provided(settings)
+
+
+async def ask(place: Workplace, running: Running, request: Request) -> Answer:
+    """One call, within what is left of the time of its stage (C-63)."""
+    if place.adapters is None:
+        raise SettingsInvalid("this worker has no way to a provider; make it with app.worker(...)")
+    adapter = place.adapters().get(request.route.adapter, request.route.base_url)
+    running.run.by_model[f"{request.route.provider}/{request.route.model}"] += 1
+    answer = await adapter.call(request, seconds=_seconds(running))
+    await record_usage(place.pool, running.claim.job_type, request.route, answer.usage, request.route.execution)
+    return answer
+
+
+async def record_usage(db: Db, job_type: str, route: Route, usage: Usage, execution: Execution) -> None:
+    """Add what a call used to the spend of the day (C-64)."""
+    from penstock.store import spend  # beside the price table
+
+    await spend.record(db, job_type, route, usage, execution)
+
+
+def _seconds(running: Running) -> float:
+    if running.deadline is None:
+        return LONGEST
+    return max(0.1, min(LONGEST, running.deadline - asyncio.get_running_loop().time()))

@@ -1,0 +1,142 @@
+"""The face of the lane: a stage that asks a model, said in three functions.
+
+`build` makes one request from one job, `accept` judges the answer, `persist`
+stores what was accepted in the transaction that ends the stage. The route of
+the request decides how it travels: `batch` parks the job for the submitter,
+`async` asks at once. The same three functions serve both (Q-72).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+import json
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Protocol
+
+from penstock.contract.calls import Execution, Request
+from penstock.contract.errors import SettingsInvalid
+from penstock.contract.verdicts import Parked
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
+    from datetime import datetime, timedelta
+    from uuid import UUID
+
+    from penstock.contract.calls import Answer
+    from penstock.contract.policies import Policy
+    from penstock.engine.job import Job
+    from penstock.store.claims import Transaction
+
+    Step = Callable[..., Any]
+
+
+class LaneJob(Protocol):
+    """What `build`, `accept` and `persist` get to know of their job, in a handler and at the collector's."""
+
+    @property
+    def job_id(self) -> UUID:
+        """The id of the job."""
+
+    @property
+    def root_job_id(self) -> UUID:
+        """The id of the job that this one replays, or its own."""
+
+    @property
+    def job_type(self) -> str:
+        """The type's name."""
+
+    @property
+    def stage(self) -> str:
+        """The stage that asks."""
+
+    @property
+    def attempt(self) -> int:
+        """The ordinal of this attempt of the stage, from 1."""
+
+    @property
+    def claim_seq(self) -> int:
+        """The fence of the claim that asked."""
+
+    @property
+    def created_at(self) -> datetime:
+        """When the job was enqueued."""
+
+    @property
+    def policy(self) -> Policy:
+        """The policy of the type."""
+
+    def result(self, stage: str) -> Any:
+        """What the finished *stage* returned."""
+
+
+@dataclass(frozen=True, slots=True)
+class LaneStage:
+    """One stage of the lane. Its functions may be plain or async; plain ones run in a thread."""
+
+    build: Step  # (job, args) -> Request
+    accept: Step  # (job, args, answer) -> result; raises `Failed` to refuse
+    persist: Step | None = None  # async (job, args, result, connection)
+    decode: Callable[[str], Any] = json.loads  # from the stored payload to `args`
+
+    async def request(self, job: LaneJob, args: Any) -> Request:
+        """The question of one job; anything else that `build` returns is a mistake in it."""
+        request = await _called(self.build, job, args)
+        if not isinstance(request, Request):
+            raise SettingsInvalid(f"build of {job.job_type!r} must return a Request, not {type(request).__name__}")
+        return request
+
+    async def accepted(self, job: LaneJob, args: Any, answer: Answer) -> Any:
+        """What the type makes of *answer*; raises what `accept` raises."""
+        return await _called(self.accept, job, args, answer)
+
+    async def persisted(self, job: LaneJob, args: Any, result: Any, connection: Transaction) -> None:
+        """Store *result* in the transaction of *connection*, which also ends the stage (C-60)."""
+        if self.persist is not None:
+            await self.persist(job, args, result, connection)
+
+    def __post_init__(self) -> None:
+        if self.persist is not None and not inspect.iscoroutinefunction(inspect.unwrap(self.persist)):
+            raise SettingsInvalid("persist must be async: it shares the event loop's connection with the engine")
+
+
+@dataclass(frozen=True, slots=True)
+class LaneSchedule:
+    """Names, cadences and bounds of a lane's two functions; None takes the profile's."""
+
+    submitter: str | None = None  # none: `<type>_batch_submitter`
+    collector: str | None = None  # none: `<type>_batch_collector`
+    submit_every: timedelta | None = None  # none: the profile's 15 minutes (Q-45)
+    collect_every: timedelta | None = None  # none: the profile's 30 minutes (Q-46)
+    collector_cap: int | None = None  # items per run; none: the profile's, or twice what is submitted
+    batches_per_run: int = 50  # submissions that one run may make; what is left over goes back (C-26)
+
+    def __post_init__(self) -> None:
+        for name in ("collector_cap", "batches_per_run"):
+            value = getattr(self, name)
+            if value is not None and value < 1:
+                raise SettingsInvalid(f"{name} of a lane must be at least 1, not {value}")
+
+
+def handler_of(lane: LaneStage) -> Callable[[Job, Any], Awaitable[Any]]:
+    """The handler that runs under a claim: build, then park or ask."""
+
+    async def run(job: Job, args: Any) -> Any:
+        request = await lane.request(job, args)
+        if request.route.execution is Execution.BATCH:
+            return Parked(request)
+        result = await lane.accepted(job, args, await job.ask(request))
+        if lane.persist is None:
+            return result
+        async with job.transaction(result) as connection:
+            await lane.persisted(job, args, result, connection)
+        return None  # the transaction has saved it
+
+    return run
+
+
+async def _called(step: Step, *arguments: Any) -> Any:
+    if any(map(inspect.iscoroutinefunction, (step, inspect.unwrap(step), type(step).__call__))):
+        return await step(*arguments)
+    answer = await asyncio.to_thread(step, *arguments)
+    return await answer if inspect.isawaitable(answer) else answer
