@@ -119,6 +119,14 @@ class Settings(BaseModel):
         MAX_DEPTH, ge=1, le=500, description="deepest nesting of a payload; parsers break near 1,000"
     )
 
+    # Providers
+    prices: str | None = Field(
+        None, repr=False, description="what models cost: a JSON file, or the JSON itself; unset: only tokens are counted"
+    )
+    batch_delete_files: bool = Field(
+        default=True, description="delete the files of a batch at its provider once they are read"
+    )
+
     # What is told
     log_level: Literal["debug", "info", "warning", "error"] = Field("info", description="the least that is logged")
     log_format: Literal["auto", "json", "text"] = Field("auto", description="auto: text on a terminal, else JSON lines")

@@ -11,11 +11,13 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from datetime import timedelta
+from decimal import Decimal
 from enum import StrEnum
 from typing import Any, Final
 
 from penstock.contract.backoff import Backoff, FullJitter
 from penstock.contract.errors import SettingsInvalid
+from penstock.contract.prices import amount, to_micros
 
 DEFAULT_CHANNEL: Final = "penstock_jobs"
 CONTROL_CHANNEL: Final = "penstock_control"  # pauses, cancels: what a worker should hear at once
@@ -122,9 +124,14 @@ class Policy:
     keep_keys: timedelta | None = timedelta(days=30)  # of pruned jobs; None: for ever (C-65)
     limits: Limits = Limits()
     breaker: Breaker = Breaker()
+    daily_spend_cap: Decimal | str | None = None  # in the currency of the price table; pauses the type (C-64)
 
     def __post_init__(self) -> None:
         _check_name("job type", self.job_type)
+        if self.daily_spend_cap is not None:
+            cap = amount(f"daily_spend_cap of type {self.job_type!r}", self.daily_spend_cap)
+            self._refuse_unless(cap > 0, "daily_spend_cap", "above 0; pause the type to stop it")
+            object.__setattr__(self, "daily_spend_cap", cap)
         for name, kind in (("audit", Audit), ("dispatch", Dispatch)):
             self._refuse_unless(getattr(self, name) in list(kind), name, f"one of {', '.join(kind)}")
             object.__setattr__(self, name, kind(getattr(self, name)))  # a plain word will do
@@ -158,6 +165,11 @@ class Policy:
         """Whether the type has more than one stage."""
         return len(self.stages) > 1
 
+    @property
+    def cap_micros(self) -> int | None:
+        """The daily spend cap in millionths; None: no cap."""
+        return None if self.daily_spend_cap is None else to_micros(Decimal(self.daily_spend_cap))
+
     def next_stage(self, stage: str) -> str | None:
         """The stage behind *stage*, or None at the end."""
         place = self.stages.index(stage) + 1
@@ -189,6 +201,8 @@ def _plain(value: object) -> object:
     match value:
         case timedelta():
             return value.total_seconds()
+        case Decimal():
+            return str(value)
         case Mapping():
             return {str(name): _plain(member) for name, member in value.items()}
         case Rate() | Limits() | Breaker():

@@ -35,6 +35,7 @@ create table penstock.batches (
     cancel_asked_at     timestamptz,
     collected_at        timestamptz,
     files_deleted_at    timestamptz,
+    erase_asked_at      timestamptz,          -- its files go whatever the setting says: a home was erased
     last_error_code     varchar(50),
     collector           varchar(100),         -- the run that collects it …
     collector_until     timestamptz,          -- … until then
@@ -100,10 +101,10 @@ create view penstock.batch_overview with (security_invoker = true) as
                   coalesce(sum(i.cost_micros), 0)::bigint as cost_micros
              from penstock.batch_items i where i.batch_id = b.batch_id) as c;
 
--- Money spent on one call or item; the type is paused, with an alert, by the call that passes its daily cap.
+-- Money spent on calls or items; the type is paused, with an alert, by the call that passes its daily cap.
 create function penstock.add_spend(
     p_type text, p_provider text, p_model text, p_source text, p_target text, p_execution text,
-    p_input bigint, p_output bigint, p_cost bigint, p_cap bigint) returns boolean
+    p_input bigint, p_output bigint, p_cost bigint, p_cap bigint, p_calls bigint default 1) returns boolean
     language plpgsql volatile
 as $$
 declare
@@ -112,9 +113,9 @@ declare
 begin
     insert into penstock.spend as s (day, job_type, provider, model, source_locale, target_locale, execution, calls,
                                      input_tokens, output_tokens, cost_micros)
-    values (today, p_type, p_provider, p_model, p_source, p_target, p_execution, 1, p_input, p_output, p_cost)
+    values (today, p_type, p_provider, p_model, p_source, p_target, p_execution, p_calls, p_input, p_output, p_cost)
     on conflict (day, job_type, provider, model, source_locale, target_locale, execution) do update
-       set calls = s.calls + 1, input_tokens = s.input_tokens + excluded.input_tokens,
+       set calls = s.calls + excluded.calls, input_tokens = s.input_tokens + excluded.input_tokens,
            output_tokens = s.output_tokens + excluded.output_tokens, cost_micros = s.cost_micros + excluded.cost_micros;
     if p_cap is null then
         return false;
@@ -132,5 +133,49 @@ begin
         perform pg_notify('penstock_control', '{"gates": true}');
     end if;
     return found;
+end
+$$;
+
+-- The ends of items, each with its own time and its own cost (A-98), and what they cost together. An item that has
+-- ended before is left as it is and not paid for twice: the same results may be read any number of times (A-95).
+create function penstock.settle_items(
+    p_batch uuid, p_cap bigint, p_index integer[], p_state text[], p_code text[], p_at timestamptz[], p_input bigint[],
+    p_output bigint[], p_cost bigint[]) returns table (batch_item_index integer, state text, paused boolean)
+    language plpgsql volatile
+as $$
+#variable_conflict use_column
+declare
+    at timestamptz := penstock.now();
+    batch penstock.batches;
+    indexes integer[];
+    states text[];
+    calls bigint;
+    input bigint;
+    output bigint;
+    cost bigint;
+    has_paused boolean := false;
+begin
+    with ended as (
+        select * from unnest(p_index, p_state, p_code, p_at, p_input, p_output, p_cost)
+            as e(index, state, code, at, input, output, cost)
+    ), settled as (
+        update penstock.batch_items as item
+           set state = ended.state, code = ended.code, provider_at = ended.at, settled_at = at,
+               input_tokens = ended.input, output_tokens = ended.output, cost_micros = ended.cost
+          from ended
+         where item.batch_id = p_batch and item.batch_item_index = ended.index and item.state = 'open'
+        returning item.batch_item_index, item.state, item.input_tokens, item.output_tokens, item.cost_micros
+    )
+    select array_agg(s.batch_item_index), array_agg(s.state),
+           count(*) filter (where s.input_tokens + s.output_tokens > 0), sum(s.input_tokens), sum(s.output_tokens),
+           sum(s.cost_micros)
+      into indexes, states, calls, input, output, cost
+      from settled s;
+    if calls > 0 then
+        select * into batch from penstock.batches b where b.batch_id = p_batch;
+        has_paused := penstock.add_spend(batch.job_type, batch.provider, batch.model, batch.source_locale,
+            batch.target_locale, batch.execution_mode, input, output, cost, p_cap, calls);
+    end if;
+    return query select s.index, s.state, has_paused from unnest(indexes, states) as s(index, state);
 end
 $$;

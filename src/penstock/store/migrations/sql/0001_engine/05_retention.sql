@@ -18,7 +18,14 @@ create view penstock.prunable_effects with (security_invoker = true) as
       join penstock.types t on t.job_type = split_part(e.effect_key, ':', 1)
      where e.state in ('done', 'abandoned') and coalesce(e.done_at, e.settled_at) < penstock.now() - t.keep_keys
        and not exists (select from penstock.jobs j where j.job_id = e.job_id)
-       and not exists (select from penstock.kept_keys k where k.job_id = e.job_id);
+       and not exists (select from penstock.kept_keys k where k.job_id = e.job_id)
+    union all
+    -- The intents of batch submissions are named after the batch; they stay as long as its item does.
+    select e.effect_key, coalesce(e.done_at, e.settled_at)
+      from penstock.effects e
+     where e.kind = 'batch_submission' and e.state in ('done', 'abandoned')
+       and not exists (select from penstock.jobs j where j.job_id = e.job_id)
+       and not exists (select from penstock.batch_items i where i.job_id = e.job_id);
 
 -- Committed before the jobs go, so that an enqueue of the same key always meets one of the two.
 create function penstock.keep_keys(p_job_ids uuid[]) returns void
@@ -45,6 +52,8 @@ as $$
         returning j.job_id
     ), stages_gone as (
         delete from penstock.stages s where s.job_id = any(array(select gone.job_id from gone))
+    ), items_gone as (
+        delete from penstock.batch_items i where i.job_id = any(array(select gone.job_id from gone))
     )
     select count(*) from gone
 $$;
@@ -127,6 +136,19 @@ begin
         delete from penstock.alerts a
          where a.alert_id = any(array(
                select o.alert_id from penstock.alerts o where o.acknowledged_at < cutoff limit p_limit));
+    when 'batches' then
+        -- Its items go with their jobs; a batch goes when nobody can ask for any of them.
+        delete from penstock.batches b
+         where b.batch_id = any(array(
+               select o.batch_id from penstock.batches o
+                where o.state in ('collected', 'abandoned') and o.created_at < cutoff
+                  and not exists (select from penstock.batch_items i join penstock.jobs j on j.job_id = i.job_id
+                                   where i.batch_id = o.batch_id)
+                order by o.created_at limit p_limit for update skip locked));
+    when 'spend' then
+        delete from penstock.spend s
+         where s.ctid = any(array(
+               select o.ctid from penstock.spend o where o.day < (cutoff at time zone 'UTC')::date limit p_limit));
     when 'keys' then
         -- Each key has its own end.
         delete from penstock.kept_keys k

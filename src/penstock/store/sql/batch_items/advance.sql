@@ -1,0 +1,33 @@
+-- moves: batch_submitted -> queued
+-- Items that were accepted on a stage that is not the last: the result is saved and the job goes back for the next
+-- stage, no attempt charged (C-05).
+with ended as materialized (
+    select * from unnest($2::integer[], $3::uuid[], $4::bigint[], $5::timestamptz[], $6::bigint[], $7::bigint[],
+                         $8::bigint[], $10::text[], $11::text[], $12::jsonb[])
+        as e(batch_item_index, job_id, claim_seq, provider_at, input_tokens, output_tokens, cost_micros, stage,
+             next_stage, result)
+), moved as (
+    update penstock.jobs as job
+       set status = 'queued', stage = ended.next_stage, staged = true, ready = true, run_at = penstock.now(),
+           updated_at = penstock.now(), claimed_by = null, claimed_at = null
+      from ended
+      join penstock.batch_items as item
+        on item.batch_id = $1 and item.batch_item_index = ended.batch_item_index and item.state = 'open'
+     where job.job_id = any(array(select unnest($3::uuid[])))
+       and ended.job_id = job.job_id and ended.claim_seq = job.claim_seq and job.status = 'batch_submitted'
+       and ended.stage = job.stage
+    returning ended.batch_item_index, job.job_id, ended.stage, ended.result
+), saved as (
+    insert into penstock.stages as s (job_id, stage, finished_at, result)
+    select moved.job_id, moved.stage, penstock.now(), moved.result from moved
+    on conflict (job_id, stage) do update set finished_at = excluded.finished_at, result = excluded.result
+)
+select settled.batch_item_index, settled.state, settled.paused
+  from (select array_agg(ended.batch_item_index) as indexes,
+               array_agg(case when moved.batch_item_index is null then 'late' else 'advanced' end) as states,
+               array_agg(null::text) as codes, array_agg(ended.provider_at) as times,
+               array_agg(ended.input_tokens) as input, array_agg(ended.output_tokens) as output,
+               array_agg(ended.cost_micros) as cost
+          from ended left join moved on moved.batch_item_index = ended.batch_item_index) as all_of
+ cross join lateral penstock.settle_items($1, $9, all_of.indexes, all_of.states, all_of.codes, all_of.times,
+                                          all_of.input, all_of.output, all_of.cost) as settled

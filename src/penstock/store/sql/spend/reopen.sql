@@ -1,0 +1,11 @@
+-- Types that their daily cap has paused and that have room again: a new day has begun, or the cap was raised. What an
+-- operator has paused stays paused.
+update penstock.types as type
+   set paused_at = null, paused_by = null, pause_reason = null
+  from unnest($1::text[], $2::bigint[]) as capped(job_type, cap)
+ where type.job_type = capped.job_type and type.paused_at is not null
+   and type.paused_by = 'penstock' and type.pause_reason = 'SPEND_CAP'
+   and (capped.cap is null
+        or capped.cap > (select coalesce(sum(s.cost_micros), 0) from penstock.spend as s
+                          where s.day = (penstock.now() at time zone 'UTC')::date and s.job_type = type.job_type))
+returning type.job_type
