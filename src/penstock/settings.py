@@ -15,7 +15,16 @@ from pathlib import Path
 from typing import Annotated, Any, Final, Literal, Self
 from urllib.parse import urlsplit
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, field_validator, model_validator
+from pydantic import (
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    SecretStr,
+    ValidationError,
+    field_validator,
+    model_validator,
+)
 
 from penstock.contract.errors import SettingsInvalid
 from penstock.contract.payloads import MAX_BYTES, MAX_DEPTH
@@ -26,7 +35,10 @@ PREFIX: Final = "PENSTOCK_"
 MAX_WORKER_NAME: Final = 100  # `claimed_by` holds no more (D-26)
 FROZEN_LISTENER: Final = 15.0  # seconds within which a dead listener must be noticed (C-29)
 HEARTBEATS_PER_LEASE: Final = 3
-_SECRET: Final = frozenset({"dsn", "listen_dsn"})
+PROVIDERS: Final = ("openai", "gemini", "anthropic")
+_SECRET: Final = frozenset({"dsn", "listen_dsn", *(f"{provider}_api_key" for provider in PROVIDERS)})
+_KEY: Final = re.compile(r"[A-Za-z0-9._~+=-]{1,500}", re.ASCII)  # it goes into a header
+_HOST: Final = re.compile(r"[A-Za-z0-9]([A-Za-z0-9.-]{0,251}[A-Za-z0-9])?", re.ASCII)
 _HARMLESS: Final = re.compile(r"[-+0-9.,eE]{1,20}|[a-z_]{1,16}", re.ASCII)
 
 
@@ -51,6 +63,11 @@ def _as_delays(value: object) -> object:
     if isinstance(value, str):
         return [part for part in value.strip().removeprefix("[").removesuffix("]").split(",") if part.strip()]
     return value
+
+
+def _as_names(value: object) -> object:
+    """`a.example,b.example` is a list."""
+    return [part.strip() for part in value.split(",") if part.strip()] if isinstance(value, str) else value
 
 
 Cap = Annotated[int, Field(ge=1, le=100_000)]
@@ -121,10 +138,18 @@ class Settings(BaseModel):
 
     # Providers
     prices: str | None = Field(
-        None, repr=False, description="what models cost: a JSON file, or the JSON itself; unset: only tokens are counted"
+        None,
+        repr=False,
+        description="what models cost: a JSON file, or the JSON itself; unset: only tokens are counted",
     )
     batch_delete_files: bool = Field(
         default=True, description="delete the files of a batch at its provider once they are read"
+    )
+    openai_api_key: SecretStr | None = Field(None, description="key of the adapters openai_responses and openai_chat")
+    gemini_api_key: SecretStr | None = Field(None, description="key of the adapter gemini_generate")
+    anthropic_api_key: SecretStr | None = Field(None, description="key of the adapter anthropic_messages")
+    provider_hosts: Annotated[tuple[str, ...], BeforeValidator(_as_names)] = Field(
+        (), description="hosts, such as a gateway, that may get a key beside the provider's own and this machine"
     )
 
     # What is told
@@ -161,6 +186,20 @@ class Settings(BaseModel):
     def _is_a_url(cls, value: str | None) -> str | None:
         if value is not None and not _is_postgres_url(value):
             raise ValueError("is no URL such as postgresql://user:password@host:5432/database")
+        return value
+
+    @field_validator("provider_hosts")
+    @classmethod
+    def _are_hosts(cls, value: tuple[str, ...]) -> tuple[str, ...]:
+        if not all(_HOST.fullmatch(host) for host in value):
+            raise ValueError("must be names of hosts such as gateway.example.com, without scheme, port or path")
+        return tuple(host.lower() for host in value)
+
+    @field_validator("openai_api_key", "gemini_api_key", "anthropic_api_key")
+    @classmethod
+    def _is_a_key(cls, value: SecretStr | None) -> SecretStr | None:
+        if value is not None and not _KEY.fullmatch(value.get_secret_value()):
+            raise ValueError("must be a key as the provider shows it: letters, digits and -._~+=, no blank, no quote")
         return value
 
     @field_validator("log_level", mode="before")
@@ -232,6 +271,11 @@ class Settings(BaseModel):
         )  # fmt: skip
         overrides = {name: getattr(self, name) for name in names}
         return profile(self.profile, arrivals_per_hour=self.arrival_rate, **overrides)
+
+    def provider_keys(self) -> dict[str, str]:
+        """The keys that are set, by provider: for the adapters only, never to be shown."""
+        keys = {provider: getattr(self, f"{provider}_api_key") for provider in PROVIDERS}
+        return {provider: key.get_secret_value() for provider, key in keys.items() if key is not None}
 
     @property
     def listener_dsn(self) -> str | None:

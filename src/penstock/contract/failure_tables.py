@@ -55,12 +55,12 @@ BY_CODE: Final = _table({
     ),
     F.CONFIG_INVALID: (
         "model_not_found", "unknown_model", "invalid_model", "model_deprecated", "deployment_not_found",
-        "unsupported_country_region_territory", "failed_precondition", "unimplemented",
+        "unsupported_country_region_territory", "failed_precondition", "unimplemented", "data_residency_mismatch",
     ),
     F.POLICY_REJECTED: (
         "content_policy_violation", "content_filter", "content_filtered", "moderation_blocked", "policy_violation",
         "image_content_policy_violation", "refusal", "safety", "recitation", "blocklist", "prohibited_content",
-        "spii", "responsible_ai_policy_violation",
+        "spii", "responsible_ai_policy_violation", "invalid_prompt", "bio_policy", "misalignment_policy_violation",
     ),
     F.PAYLOAD_REJECTED: ("request_too_large", "payload_too_large"),
     F.SCHEMA_INVALID: (
@@ -69,7 +69,7 @@ BY_CODE: Final = _table({
         "missing_required_field", "invalid_parameter", "max_output_tokens",
     ),
     F.NOT_FOUND: ("not_found_error", "not_found"),
-    F.BATCH_EXPIRED: ("batch_expired",),
+    F.BATCH_EXPIRED: ("batch_expired", "batch_cancelled", "batch_canceled"),
     F.RECIPIENT_REJECTED: ("invalid_recipient", "inactive_recipient"),
 })  # fmt: skip
 

@@ -1,0 +1,123 @@
+"""From whatever an SDK raises to a class of the closed list, and to what may have happened.
+
+Nothing of a provider's message goes on: it may quote a user's text. The new
+error is raised outside the `except`, so not even its context holds the old one.
+"""
+
+from __future__ import annotations
+
+from contextlib import contextmanager
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any, Final
+
+from penstock.contract.classify import Failure, classify
+from penstock.contract.errors import Failed, NotPerformed, Outcome
+from penstock.contract.failures import FailureClass
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+NOT_FOUND: Final = 404
+_OPEN_4XX: Final = frozenset({408, 499})  # an answer, but not one that says nothing was done
+_REFUSALS: Final = range(400, 500)
+_NEVER_SENT: Final = frozenset(
+    {"ConnectError", "ConnectTimeout", "PoolTimeout", "UnsupportedProtocol", "InvalidURL", "gaierror"}
+)
+_LINKS: Final = 20
+
+
+class Unreadable(Exception):
+    """An answer with status 200 that is no answer: HTML, broken JSON, or another shape."""
+
+    error_class = FailureClass.UPSTREAM_5XX
+
+
+class _Said(Exception):
+    """What one line of a batch says went wrong, in the form that `classify` reads."""
+
+    def __init__(self, status: int | None, body: object) -> None:
+        super().__init__()
+        self.status_code = status
+        self.body = body
+
+
+@contextmanager
+def asking() -> Iterator[None]:
+    """Around a call that changes nothing: any failure of it becomes a `Failed`."""
+    failed: Failed | None = None
+    try:
+        yield
+    except Outcome:
+        raise
+    except Exception as error:
+        failed = failed_of(error)
+    if failed is not None:
+        raise failed
+
+
+@contextmanager
+def acting() -> Iterator[None]:
+    """Around a create or an upload: `NotPerformed` where the provider certainly did nothing.
+
+    Anything else leaves the outcome open, and the caller has to look it up.
+    """
+    failed: Failed | None = None
+    certain = False
+    try:
+        yield
+    except (Outcome, NotPerformed):
+        raise
+    except Exception as error:
+        failed, certain = failed_of(error), _was_refused(error)
+    if failed is None:
+        return
+    if certain:
+        raise NotPerformed("the provider did not take it") from failed
+    raise failed
+
+
+def failed_of(error: BaseException) -> Failed:
+    """*error* as a failure of the closed list, without its words."""
+    failure = classify(error, idempotent=True, now=datetime.now(UTC))
+    return Failed(failure.error_class, retry_after=failure.retry_after, upstream_status=failure.upstream_status)
+
+
+def failure_of(status: int | None, body: Mapping[str, Any] | None) -> Failure:
+    """What a line with this status and error body failed of.
+
+    Status 0 is a request that never got an answer: the upstream's fault.
+    """
+    if status == 0:
+        return failure(FailureClass.UPSTREAM_5XX)
+    return classify(_Said(status, body), idempotent=True)
+
+
+def unanswered(error: Mapping[str, Any]) -> Failure:
+    """Why a line has no response at all: a code that we know, else the provider failed to run it."""
+    said = classify(_Said(None, error), idempotent=True)
+    return said if said.recognised else failure(FailureClass.UPSTREAM_5XX)
+
+
+def failure(error_class: FailureClass) -> Failure:
+    """The failure of a class that we have found ourselves."""
+    return classify(Failed(error_class), idempotent=True)
+
+
+def is_absent(failed: Failed) -> bool:
+    """Whether the provider says that there is no such thing."""
+    return failed.error_class is FailureClass.NOT_FOUND
+
+
+def _was_refused(error: BaseException) -> bool:
+    """Whether nothing was done: no connection came about, or the answer was a definite no."""
+    link: BaseException | None = error
+    for _ in range(_LINKS):
+        if link is None:
+            return False
+        if type(link).__name__ in _NEVER_SENT or isinstance(link, ConnectionRefusedError):
+            return True
+        status = getattr(link, "status_code", None) or getattr(link, "code", None)
+        if isinstance(status, int):
+            return status in _REFUSALS and status not in _OPEN_4XX
+        link = link.__cause__
+    return False
