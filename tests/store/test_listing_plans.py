@@ -9,39 +9,37 @@ import pytest
 
 from penstock.embedded import EmbeddedServer
 from penstock.store.statements import sql
+from tests.store.loaded import CLAIMED, insert
 from tests.support import clusters
 
-FINISHED, WAITING, FUTURE = 25_000, 10_000, 10_000
 LITTLE = 400  # blocks of 8 kB; the whole table has thousands
+TYPES = """insert into penstock.types (job_type, policy, stages, max_attempts)
+           values ('wanted', '{}', '{run}', 5), ('busy', '{}', '{run}', 5)"""
+# As ids of jobs that came one after the other: uuid7 itself cannot tell jobs of one millisecond apart.
+IN_ORDER = {"job_id": "(lpad(to_hex(nextval('pg_temp.ids')), 12, '0') || substr(md5(n::text), 1, 20))::uuid"}
+BUSY = {**IN_ORDER, "job_type": "'busy'"}
+KINDS: list[tuple[int, dict[str, str]]] = [
+    (25_000, {**BUSY, **CLAIMED, "status": "'completed'", "finished_at": "now()"}),
+    (10_000, BUSY),
+    (10_000, {**BUSY, "ready": "false", "run_at": "now() + interval '1 hour'"}),
+    (100, {**IN_ORDER, "job_type": "'wanted'"}),
+]
 
 
 @pytest.fixture(scope="module")
 def loaded(shared_server: EmbeddedServer, admin: psycopg.Connection[Any]) -> Iterator[psycopg.Connection[Any]]:
     """Many finished jobs, a backlog of another type, many jobs of the future."""
     database = clusters.clone(shared_server, admin)
+    with psycopg.connect(database.superuser_dsn, autocommit=True) as superuser:
+        superuser.execute(TYPES)
+        superuser.execute("create temporary sequence ids")
+        superuser.execute("set session_replication_role = replica")
+        for number, kind in KINDS:
+            insert(superuser, number, kind)
+        superuser.execute("vacuum analyze penstock.jobs")
     with psycopg.connect(database.dsn, autocommit=True) as db:
-        for name in ("wanted", "busy"):
-            db.execute(
-                "insert into penstock.types (job_type, policy, stages, max_attempts) values (%s, '{}', '{run}', 5)",
-                (name,),
-            )
-        _load(db)
-        db.execute("vacuum analyze penstock.jobs")
         yield db
     clusters.drop(database, admin)
-
-
-def _load(db: psycopg.Connection[Any]) -> None:
-    put = "select count(penstock.enqueue(%s, delay => %s)) from generate_series(1, %s)"
-    db.execute(put, ("busy", None, FINISHED))
-    db.execute(
-        "update penstock.jobs set status = 'processing', claim_seq = 1, claimed_by = 'w', claimed_at = now(), "
-        "lease_expires_at = now()"
-    )
-    db.execute("update penstock.jobs set status = 'completed', lease_expires_at = null, finished_at = now()")
-    db.execute(put, ("busy", None, WAITING))
-    db.execute(put, ("busy", "1 hour", FUTURE))
-    db.execute(put, ("wanted", None, 100))
 
 
 def plan(db: psycopg.Connection[Any], name: str, *arguments: object, generic: bool) -> dict[str, Any]:
