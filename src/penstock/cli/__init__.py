@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 import typer
 from typer.core import TyperGroup
 
-from penstock.cli.exits import told
+from penstock.cli.exits import tell, told
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -50,6 +50,13 @@ class LazyGroup(TyperGroup):
         command = typer.main.get_command(import_module(f"penstock.cli.{GROUPS[cmd_name]}").app)
         command.name = cmd_name
         return command
+
+    def invoke(self, ctx: Any) -> Any:
+        """Run the command; a broken pipe is told here, as click would say 1 without a word."""
+        try:
+            return super().invoke(ctx)
+        except BrokenPipeError as error:
+            tell(error)
 
 
 cli = typer.Typer(

@@ -23,7 +23,7 @@ from uuid import UUID
 
 import typer
 
-from penstock.cli.exits import told
+from penstock.cli.exits import USAGE, fail, told
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Coroutine, Iterable, Mapping, Sequence
@@ -85,6 +85,16 @@ async def find_dsn(settings: Settings, role: str) -> str:
     return server.url(user=role)
 
 
+def parse_json(what: str, text: str, *, as_in: str) -> Any:
+    """The JSON of an option or argument; what is none is wrong usage."""
+    try:
+        return json.loads(text)
+    except ValueError:
+        fail(f"The {what} is no JSON; quote it for the shell, as in '{as_in}'.", USAGE)
+    except RecursionError:
+        fail(f"The {what} is nested too deeply.")
+
+
 def show(
     rows: Iterable[Mapping[str, Any]], columns: Sequence[str], *, as_json: bool, empty: str = "Nothing there."
 ) -> None:
@@ -116,7 +126,9 @@ def print_table(rows: Sequence[Mapping[str, Any]], columns: Sequence[str]) -> No
     console = Console(soft_wrap=False)
     if not console.is_terminal:
         console.width = 1000
-    console.print(table)
+    with console.capture() as drawn:
+        console.print(table)
+    typer.echo(drawn.get(), nl=False)  # a console would end the process by itself when nobody reads
 
 
 def print_facts(facts: Mapping[str, Any]) -> None:

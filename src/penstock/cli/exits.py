@@ -5,11 +5,14 @@
 2  wrong usage               7  doctor found problems
 3  nothing of that name      70 a bug of Penstock
 4  the database is away
+141 whoever was to read the output has gone, as `penstock jobs list | head -1` does
 """
 
 from __future__ import annotations
 
 import os
+import select
+import sys
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Final, NoReturn
 
@@ -29,6 +32,7 @@ OUTDATED: Final = 5
 REFUSED: Final = 6
 UNHEALTHY: Final = 7
 BUG: Final = 70
+UNREAD: Final = 141  # what a shell says of a command that SIGPIPE has ended
 
 # The first class that fits decides, so a subclass stands before its parent.
 BY_ERROR: Final[tuple[tuple[type[errors.PenstockError], int], ...]] = (
@@ -66,6 +70,8 @@ def told() -> Iterator[None]:
 
 def tell(error: Exception) -> NoReturn:
     """End with the words and the code of *error*."""
+    if isinstance(error, BrokenPipeError) and _reader_gone():
+        _leave_quietly()
     from penstock.embedded import EmbeddedServerError
     from penstock.store.refusals import explained
 
@@ -77,6 +83,22 @@ def tell(error: Exception) -> NoReturn:
     if known is not None:
         fail(_sentence(str(known)), exit_code(known))
     _tell_bug(error)
+
+
+def _reader_gone() -> bool:
+    """Whether stdout is a pipe that nobody reads any more; another broken pipe is the database's."""
+    try:
+        poll = select.poll()
+        poll.register(sys.stdout.fileno(), 0)
+        return any(event & select.POLLERR for _, event in poll.poll(0))
+    except (AttributeError, OSError):  # no poll on this system, or no file behind stdout
+        return False
+
+
+def _leave_quietly() -> NoReturn:
+    """What is still in the buffer goes nowhere, so that the end of the process finds nothing to complain of."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    raise typer.Exit(UNREAD)
 
 
 def _tell_bug(error: Exception) -> NoReturn:

@@ -17,19 +17,19 @@ from penstock.cli.common import (
     Who,
     database,
     find_dsn,
+    parse_json,
     print_facts,
     print_json,
     print_table,
     run,
     show,
 )
-from penstock.cli.exits import FAILED, USAGE, fail, told
+from penstock.cli.each import each
+from penstock.cli.exits import told
 from penstock.contract.errors import StepRefused
 from penstock.contract.statuses import Status
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Sequence
-
     from penstock.store.claims import Db
 
 app = typer.Typer(name="jobs", help="Look at jobs, put them in, cancel and retry them.", no_args_is_help=True)
@@ -145,7 +145,7 @@ def cancel(
             raise StepRefused(f"job {job_id} is {status} and stays so: only a job that has not ended can be canceled")
         return str(status)
 
-    run(_each(job_ids, one, "status", as_json=as_json))
+    run(each("job_id", job_ids, one, "status", as_json=as_json))
 
 
 @app.command()
@@ -162,31 +162,7 @@ def retry(
     async def one(db: Db, job_id: UUID) -> str:
         return str(await replay.retry(db, job_id, operator=who, full_restart=full_restart))
 
-    run(_each(job_ids, one, "replay_job_id", as_json=as_json))
-
-
-async def _each(
-    job_ids: Sequence[UUID], step: Callable[[Db, UUID], Awaitable[str]], what: str, *, as_json: bool
-) -> None:
-    """Take *step* on each job; one that is refused is told and the others go on. The last refusal's code counts."""
-    from penstock.cli.exits import exit_code
-    from penstock.store.refusals import explained
-
-    rows, code = [], 0
-    async with database() as db:
-        for job_id in job_ids:
-            try:
-                rows.append({"job_id": job_id, what: await step(db, job_id), "error": None})
-            except Exception as error:
-                known = explained(error)
-                if known is None:
-                    raise
-                rows.append({"job_id": job_id, what: None, "error": str(known)})
-                code = exit_code(known)
-                typer.echo(str(known), err=True)
-    show(rows, ("job_id", what), as_json=as_json)
-    if code:
-        raise typer.Exit(code)
+    run(each("job_id", job_ids, one, "replay_job_id", as_json=as_json))
 
 
 @app.command()
@@ -202,7 +178,7 @@ def enqueue(
 ) -> None:
     """Put one job in and print its id."""
     with told():
-        arguments = _parsed(_read(payload))
+        arguments = parse_json("payload", _read(payload), as_in='{"picture_id": 42}')
 
     async def put() -> UUID:
         from penstock.engine.app import Penstock
@@ -222,12 +198,3 @@ def _read(payload: str) -> str:
     if payload == "-":
         return sys.stdin.read()
     return Path(payload[1:]).read_text() if payload.startswith("@") else payload
-
-
-def _parsed(text: str) -> Any:
-    try:
-        return json.loads(text)
-    except ValueError:
-        fail("The payload is no JSON; quote it for the shell, as in '{\"picture_id\": 42}'.", USAGE)
-    except RecursionError:
-        fail("The payload is nested too deeply.", FAILED)

@@ -6,14 +6,15 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING
 
+import asyncpg
+
+from penstock.contract.errors import StepRefused
 from penstock.store.statements import sql
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from datetime import datetime, timedelta
     from uuid import UUID
-
-    import asyncpg
 
     from penstock.contract.claims import Claim
     from penstock.store.claims import Db
@@ -144,8 +145,18 @@ async def abandon(db: Db, effect_keys: Sequence[str], *, recovery: str) -> set[s
 
 
 async def resolve(db: Db, effect_key: str, *, happened: bool, who: str, result: str | None = None) -> str | None:
-    """An operator says whether the effect happened; returns the state now, None when there is no such effect."""
-    state: str | None = await db.fetchval(
-        "select penstock.resolve_effect($1, $2, $3, $4)", effect_key, happened, who, result
-    )
+    """An operator says whether the effect happened; returns the state now, None when there is no such effect.
+
+    One that is done or given up stays so. One that a live claim or a recovery
+    has in hand raises `StepRefused`: it may be happening at this moment.
+    """
+    try:
+        state: str | None = await db.fetchval(
+            "select penstock.resolve_effect($1, $2, $3, $4)", effect_key, happened, who, result
+        )
+    except asyncpg.ObjectInUseError:
+        raise StepRefused(
+            f"effect {effect_key} is being performed or recovered right now; wait until its job has ended "
+            "or its lease has expired"
+        ) from None
     return state

@@ -75,4 +75,11 @@ GUARDS: Final = (
         'if await db.fetchval(sql("claims/finish"), claim.job_id, claim.claim_seq, worker) is Ellipsis:',
         ("tests/engine/effects/test_transactions.py::test_a_lost_lease_rolls_everything_back",),
     ),
+    Guard(
+        "an operator cannot resolve what may be happening",
+        f"{SCHEMA}/05_effects.sql",
+        "if penstock.intent_held(known, at) then\n        raise",
+        "if false then\n        raise",
+        ("tests/cli/test_effects.py::test_an_effect_that_a_live_claim_has_in_hand_is_refused",),
+    ),
 )
