@@ -1,11 +1,15 @@
 """The first success: commands on an embedded server that nobody has prepared."""
 
 import json
+import os
+import subprocess
+import sys
 from pathlib import Path
 
 from penstock.embedded import EmbeddedServer
-from penstock.store import migrate, schema
-from tests.support.processes import WorkerProcess, run_penstock
+from penstock.store import lines, migrate, schema
+from tests.migrations.conftest import LEDGER
+from tests.support.processes import ROOT, WorkerProcess, run_penstock
 
 
 def test_the_first_worker_prepares_the_embedded_server_and_runs_as_the_role_for_it(home: Path) -> None:
@@ -26,5 +30,23 @@ def test_the_first_worker_prepares_the_embedded_server_and_runs_as_the_role_for_
     assert not EmbeddedServer(home).status().running, "the last one to leave stops the server"
 
 
+def test_the_lines_of_installed_applications_are_brought_up_too(home: Path, tmp_path: Path) -> None:
+    env = {"PENSTOCK_HOME": str(home), "PYTHONPATH": os.pathsep.join([str(tmp_path), str(ROOT)])}
+    assert run_penstock(["jobs", "list"], None, env=env).returncode == 0
+    info = tmp_path / "ledger-1.0.dist-info"
+    info.mkdir()
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: ledger\nVersion: 1.0\n")
+    (info / "entry_points.txt").write_text("[penstock.migrations]\nledger = tests.migrations.conftest:LEDGER\n")
+
+    assert run_penstock(["jobs", "list"], None, env=env).returncode == 0
+
+    shown = run_penstock(["migrate", "status", "--json"], None, env=env)
+    found = {row["line"]: row["current"] == row["head"] for row in json.loads(shown.stdout)}
+    assert found == {"engine": True, "ledger": True}
+
+
 def test_a_worker_knows_the_newest_version_without_alembic() -> None:
     assert schema.head() == migrate.head()
+    assert lines.newest(LEDGER) == migrate.versions(LEDGER)[-1]
+    heavy = "import sys, penstock.store.schema; sys.exit('alembic' in sys.modules or 'sqlalchemy' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", heavy], check=False).returncode == 0

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 from penstock.contract.errors import SchemaOutdated
 from penstock.embedded import EmbeddedServer, ensure_started
 from penstock.store import connect, roles, schema
+from penstock.store.lines import lines, newest
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -33,7 +34,10 @@ def ready_server(home: Path | None) -> EmbeddedServer:
 async def _is_ready(server: EmbeddedServer) -> bool:
     connection = await connect.connect(server.url())
     try:
-        return not await roles.missing_roles(connection) and await schema.version(connection) == schema.head()
+        if await roles.missing_roles(connection):
+            return False
+        found = [await schema.version(connection, line) == newest(line) for line in lines()]
+        return all(found)
     finally:
         await connection.close()
 
@@ -41,8 +45,8 @@ async def _is_ready(server: EmbeddedServer) -> bool:
 def _make_ready(server: EmbeddedServer) -> None:
     asyncio.run(roles.create_roles(server.superuser_url()))
     # In a process of its own: Alembic and SQLAlchemy would stay in a worker's memory for its whole life.
-    command = [sys.executable, "-c", "import sys; from penstock.store import migrate; migrate.upgrade(sys.argv[1])"]
-    done = subprocess.run([*command, server.url()], capture_output=True, text=True, check=False)
+    up = "import sys; from penstock.store import migrate; migrate.upgrade(sys.argv[1], to=migrate.lines())"
+    done = subprocess.run([sys.executable, "-c", up, server.url()], capture_output=True, text=True, check=False)
     if done.returncode != 0:
         raise SchemaOutdated(
             "the embedded server could not be brought to the newest schema; `penstock migrate up` says why"

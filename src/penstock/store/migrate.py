@@ -12,7 +12,6 @@ from __future__ import annotations
 import asyncio
 from dataclasses import dataclass
 from functools import partial
-from importlib.metadata import entry_points
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -26,7 +25,9 @@ from sqlalchemy.ext.asyncio import create_async_engine
 from sqlalchemy.pool import NullPool
 
 from penstock.contract.errors import DatabaseUnavailable, MigrationFailed, SchemaOutdated
+from penstock.store import schema
 from penstock.store.connect import unavailable
+from penstock.store.lines import ENGINE, Line, lines
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -35,23 +36,12 @@ if TYPE_CHECKING:
     from sqlalchemy import Connection
     from sqlalchemy.ext.asyncio import AsyncConnection
 
+__all__ = ["ENGINE", "Line", "SchemaState", "downgrade", "downgrade_sql", "lines", "upgrade", "upgrade_sql"]
+
 OLDEST_SERVER: Final = 15
 LOCK_TIMEOUT: Final = 5.0  # seconds; a migration that cannot get its locks gives up and changes nothing
 TURN: Final = 60.0  # seconds to wait for another migrator, which holds the lock below
 LOCK: Final = "select pg_advisory_xact_lock(hashtext('penstock.migrate'))"
-GROUP: Final = "penstock.migrations"
-
-
-@dataclass(frozen=True)
-class Line:
-    """One history of versions, with a version table of its own in *schema*."""
-
-    name: str
-    versions: Path
-    schema: str
-
-
-ENGINE: Final = Line("engine", Path(__file__).parent / "migrations" / "versions", "penstock")
 
 
 @dataclass(frozen=True)
@@ -79,12 +69,6 @@ class SchemaState:
         if self.newer:
             return ()
         return self.known if self.current is None else self.known[self.known.index(self.current) + 1 :]
-
-
-def lines() -> tuple[Line, ...]:
-    """The engine's line, then those that installed applications bring, by name."""
-    found = (point.load() for point in entry_points(group=GROUP))
-    return (ENGINE, *sorted(found, key=lambda line: line.name))
 
 
 def upgrade(
@@ -127,9 +111,7 @@ async def states(dsn: str, of: Sequence[Line] = (ENGINE,)) -> list[SchemaState]:
 
 async def state_of(connection: asyncpg.Connection[Any], line: Line = ENGINE) -> SchemaState:
     """The state of one line as *connection* sees it."""
-    table = f"{line.schema}.schema_version"
-    there = await connection.fetchval("select to_regclass($1) is not null", table)
-    current = await connection.fetchval(f"select version_num from {table}") if there else None  # noqa: S608 - our name
+    current = await schema.version(connection, line)
     known = versions(line)
     return SchemaState(current=current, head=known[-1], line=line.name, known=known)
 

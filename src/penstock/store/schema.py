@@ -2,29 +2,26 @@
 
 from __future__ import annotations
 
-from functools import cache
-from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from penstock.contract.errors import SchemaOutdated
+from penstock.store.lines import ENGINE, Line, newest
 
 if TYPE_CHECKING:
     from penstock.store.claims import Db
 
-_VERSIONS: Final = Path(__file__).parent / "migrations" / "versions"
 
-
-@cache
 def head() -> str:
-    """The newest version this code brings: migrations are files `v<number>_<name>.py`, in one line."""
-    return max(path.name[1:].partition("_")[0] for path in _VERSIONS.glob("v*_*.py"))
+    """The newest version of the engine that this code brings."""
+    return newest(ENGINE)
 
 
-async def version(db: Db) -> str | None:
-    """The version of the schema; None when there is none."""
-    if not await db.fetchval("select to_regclass('penstock.schema_version') is not null"):
+async def version(db: Db, line: Line = ENGINE) -> str | None:
+    """The version of the schema of *line*; None when there is none."""
+    table = f"{line.schema}.schema_version"
+    if not await db.fetchval("select to_regclass($1) is not null", table):
         return None
-    found: str | None = await db.fetchval("select version_num from penstock.schema_version")
+    found: str | None = await db.fetchval(f"select version_num from {table}")  # noqa: S608 - our name
     return found
 
 
