@@ -40,6 +40,15 @@ def run_as_nobody(code: str, home: Path, programs: Binaries) -> str:
     return done.stdout
 
 
+@pytest.fixture(scope="module")
+def looked_at() -> Iterator[EmbeddedServer]:
+    """One running server for all tests that only look at it."""
+    server = EmbeddedServer(clusters.new_home("penstock-home-"), settings=clusters.SURVIVES_A_KILL)
+    server.start()
+    yield server
+    clusters.remove_server(server)
+
+
 @pytest.fixture
 def running(embedded: EmbeddedServer) -> EmbeddedServer:
     embedded.start()
@@ -63,20 +72,20 @@ def closed_directory() -> Iterator[Path]:
     shutil.rmtree(path)
 
 
-def test_the_socket_is_closed_to_other_accounts(running: EmbeddedServer) -> None:
-    directory = running.home.socket.stat()
+def test_the_socket_is_closed_to_other_accounts(looked_at: EmbeddedServer) -> None:
+    directory = looked_at.home.socket.stat()
     assert stat.S_IMODE(directory.st_mode) == 0o700
-    assert directory.st_uid == running.account.uid
-    assert stat.S_IMODE(running.home.data.stat().st_mode) == 0o700
+    assert directory.st_uid == looked_at.account.uid
+    assert stat.S_IMODE(looked_at.home.data.stat().st_mode) == 0o700
 
 
-def test_the_server_listens_on_nothing_but_its_socket(running: EmbeddedServer) -> None:
-    with psycopg.connect(running.url()) as connection:
+def test_the_server_listens_on_nothing_but_its_socket(looked_at: EmbeddedServer) -> None:
+    with psycopg.connect(looked_at.url()) as connection:
         assert connection.execute("show listen_addresses").fetchone() == ("",)
 
 
-def test_applications_log_in_as_a_role_without_special_rights(running: EmbeddedServer) -> None:
-    with psycopg.connect(running.url()) as connection:
+def test_applications_log_in_as_a_role_without_special_rights(looked_at: EmbeddedServer) -> None:
+    with psycopg.connect(looked_at.url()) as connection:
         rights = connection.execute(
             "select rolsuper, rolbypassrls, rolcreaterole, rolcreatedb, rolreplication"
             "  from pg_roles where rolname = current_user"
@@ -95,24 +104,24 @@ def test_a_table_of_the_application_lands_in_public_not_in_the_engines_schema(ru
         assert connection.execute("select to_regclass('public.pictures') is not null").fetchone() == (True,)
 
 
-def test_the_superuser_has_a_dsn_of_its_own(running: EmbeddedServer) -> None:
-    with psycopg.connect(running.superuser_url()) as connection:
+def test_the_superuser_has_a_dsn_of_its_own(looked_at: EmbeddedServer) -> None:
+    with psycopg.connect(looked_at.superuser_url()) as connection:
         assert connection.info.user == "postgres"
         assert connection.info.dbname == "penstock"
 
 
 async def test_every_driver_understands_the_url_whatever_the_environment_says(
-    running: EmbeddedServer, monkeypatch: pytest.MonkeyPatch
+    looked_at: EmbeddedServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("PGPORT", "1")
     monkeypatch.setenv("PGHOST", "nowhere.invalid")
-    connection = await asyncpg.connect(running.url())
+    connection = await asyncpg.connect(looked_at.url())
     assert await connection.fetchval("select 1") == 1
     await connection.close()
-    with psycopg.connect(running.url()) as sync:
+    with psycopg.connect(looked_at.url()) as sync:
         assert sync.execute("select 1").fetchone() == (1,)
     for driver in ("asyncpg", "psycopg"):
-        engine = create_async_engine(running.url().replace("postgresql:", f"postgresql+{driver}:"))
+        engine = create_async_engine(looked_at.url().replace("postgresql:", f"postgresql+{driver}:"))
         async with engine.connect() as session:
             assert await session.scalar(text("select 1")) == 1
         await engine.dispose()
@@ -194,9 +203,9 @@ def test_a_version_that_is_not_installed_says_what_to_install() -> None:
 
 
 @as_root
-def test_root_runs_the_server_as_somebody_without_rights(running: EmbeddedServer) -> None:
-    pid = running.status().pid
-    assert Path(f"/proc/{pid}").stat().st_uid == running.account.uid != 0
+def test_root_runs_the_server_as_somebody_without_rights(looked_at: EmbeddedServer) -> None:
+    pid = looked_at.status().pid
+    assert Path(f"/proc/{pid}").stat().st_uid == looked_at.account.uid != 0
 
 
 @as_root
@@ -245,11 +254,11 @@ def test_a_stranger_is_turned_away_even_when_the_directory_is_opened(running: Em
 
 
 @as_root
-def test_somebody_elses_home_is_refused_by_name(running: EmbeddedServer) -> None:
+def test_somebody_elses_home_is_refused_by_name(looked_at: EmbeddedServer) -> None:
     printed = run_as_nobody(
-        "try:\n    server.hold()\nexcept Exception as error:\n    print(error)\n", running.path, packaged()
+        "try:\n    server.hold()\nexcept Exception as error:\n    print(error)\n", looked_at.path, packaged()
     )
-    assert f"{running.path} belongs to somebody else" in printed
+    assert f"{looked_at.path} belongs to somebody else" in printed
 
 
 @as_root
