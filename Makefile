@@ -6,6 +6,8 @@ SHELL := /bin/bash
 PG ?=
 KILLS ?= 100
 SEED ?= 1
+# Half again as many as there are processors: for a third of its time a test waits for other processes
+WORKERS ?= $(shell echo $$(( ($$(nproc) * 3 + 1) / 2 )))
 ARGS ?=
 
 BIN := .venv/bin
@@ -29,7 +31,7 @@ demo: $(READY) ## Real work through the engine, a worker killed in the middle, n
 
 .PHONY: test
 test: $(READY) ## Every test on the embedded PostgreSQL 18 (PG=15: on the installed 15; ARGS=: more for pytest)
-	@PG=$(PG) $(BIN)/pytest -n auto --dist worksteal --contract-report=build/contract-report.json $(ARGS)
+	@PG=$(PG) $(BIN)/pytest -n $(WORKERS) --dist worksteal --contract-report=build/contract-report.json $(ARGS)
 
 .PHONY: lint
 lint: $(READY) ## Style, types and layers: ruff, mypy strict, import-linter
