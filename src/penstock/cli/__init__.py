@@ -33,6 +33,7 @@ GROUPS: Final[Mapping[str, str]] = {
     "doctor": "doctor",
     "db": "db",
     "demo": "demo",
+    "emulator": "emulator",
 }
 
 

@@ -1,0 +1,62 @@
+"""`penstock emulator`: a loopback OpenAI, Gemini and Anthropic, until told to stop."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from penstock.cli.exits import USAGE, fail
+
+if TYPE_CHECKING:
+    from penstock.emulator import Emulator
+
+app = typer.Typer(name="emulator", add_completion=False)
+
+
+@app.command()
+def emulator(
+    *,
+    port: Annotated[int, typer.Option(min=0, max=65535, help="Where to listen; 0 takes a free port.")] = 0,
+    host: Annotated[str, typer.Option(help="The address to listen on.")] = "127.0.0.1",
+    faults: Annotated[Path | None, typer.Option(help="A script of faults and answers, as JSON.")] = None,
+    seed: Annotated[int, typer.Option(help="For ids and for faults with a probability.")] = 0,
+    finish_after: Annotated[float, typer.Option(min=0, help="Seconds that a batch takes.")] = 1.0,
+    cancel_after: Annotated[float, typer.Option(min=0, help="Seconds that a cancel takes.")] = 0.0,
+) -> None:
+    """Speak the providers' APIs on loopback. The first line printed is the URL; nothing is written to disk."""
+    script = {} if faults is None else _read(faults)
+    made = _create(host=host, port=port, seed=seed, finish_after=finish_after, cancel_after=cancel_after, script=script)
+    try:
+        url = made.listen()
+    except OSError as error:
+        fail(f"cannot listen on {host}:{port}: {error.strerror}; choose another --port, or 0 for a free one")
+    typer.echo(url)
+    for name in ("openai", "gemini", "anthropic"):
+        typer.echo(f"{name:<10} {getattr(made, f'{name}_base_url')}")
+    made.serve()
+
+
+def _create(**settings: Any) -> Emulator:
+    try:
+        from penstock.emulator import Emulator
+    except ModuleNotFoundError as missing:
+        fail(f"the emulator needs {missing.name}; install penstock[emulator]")
+    try:
+        return Emulator(**settings)
+    except (ValueError, TypeError) as error:
+        fail(f"the script is wrong: {error}", USAGE)
+
+
+def _read(path: Path) -> dict[str, Any]:
+    try:
+        found = json.loads(path.read_text())
+    except OSError as error:
+        fail(f"cannot read {path}: {error.strerror}", USAGE)
+    except ValueError as error:
+        fail(f"{path} is no JSON: {error}", USAGE)
+    if not isinstance(found, dict):
+        fail(f"{path} has to be an object with 'faults' and 'answers'", USAGE)
+    return found

@@ -1,0 +1,32 @@
+"""All providers under one roof: /openai, /gemini, /anthropic and /_emulator."""
+
+from __future__ import annotations
+
+from starlette.applications import Starlette
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response
+from starlette.routing import Mount
+from starlette.types import ASGIApp
+
+from penstock.emulator.admin import Admin
+from penstock.emulator.openai.batches import Batches
+from penstock.emulator.openai.calls import Calls
+from penstock.emulator.replies import error_body
+from penstock.emulator.wire import Gate
+from penstock.emulator.world import World
+
+
+def application(world: World) -> ASGIApp:
+    """The ASGI application over *world*."""
+    mounts = [
+        Mount("/openai", routes=[*Calls(world).routes(), *Batches(world).routes()]),
+    ]
+    handlers = {404: _unknown, 405: _unknown}
+    return Gate(Starlette(routes=[*mounts, *Admin(world).routes()], exception_handlers=handlers), world)
+
+
+async def _unknown(request: Request, _error: Exception) -> Response:
+    """A path that no provider has here: 404 in the words of whoever was asked."""
+    provider = request.url.path.split("/")[1]
+    message = f"Invalid URL ({request.method} {request.url.path})"
+    return JSONResponse(error_body(provider, 404, None, message), 404)

@@ -1,0 +1,1 @@
+"""OpenAI: Files, Batches, Responses, Chat completions."""

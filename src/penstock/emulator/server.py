@@ -1,0 +1,219 @@
+"""The emulator as an object: a server in a thread of its own, and everything that may be asked of it."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+import threading
+from collections.abc import Mapping, Sequence
+from types import TracebackType
+from typing import Any, Self
+
+import uvicorn
+
+from penstock.emulator.answers import Answering, Answers
+from penstock.emulator.application import application
+from penstock.emulator.batches import Batch
+from penstock.emulator.faults import Faults
+from penstock.emulator.files import File
+from penstock.emulator.wire import Protocol
+from penstock.emulator.world import Call, Settings, World
+
+START_SECONDS = 10.0
+
+
+class Emulator:
+    """Loopback OpenAI, Gemini and Anthropic.
+
+        async with Emulator(finish_after=60) as emulator:
+            client = AsyncOpenAI(base_url=emulator.openai_base_url, api_key="any", max_retries=0)
+            emulator.faults.add("drop_after", method="POST", path="/batches$", nth=1)
+            emulator.advance(60)
+
+    It runs in a thread, so clients that block do not stop it. Everything is in
+    memory. A bug of the emulator itself is raised when it is left: a test
+    must not take it for a provider's.
+    """
+
+    def __init__(
+        self,
+        *,
+        host: str = "127.0.0.1",
+        port: int = 0,
+        finish_after: float = 1.0,
+        cancel_after: float = 0.0,
+        frozen: bool = False,
+        seed: int = 0,
+        keys: Mapping[str, str] | None = None,
+        models: Sequence[str] | None = None,
+        answer: Answering | None = None,
+        script: Mapping[str, Any] | None = None,
+    ) -> None:
+        settings = Settings(finish_after=finish_after, cancel_after=cancel_after, seed=seed, keys=keys, models=models)
+        self.world = World.create(settings, frozen=frozen, answer=answer)
+        self.load(script or {})
+        self._address = (host, port)
+        self._server: Server | None = None
+        self._thread: threading.Thread | None = None
+
+    def load(self, script: Mapping[str, Any]) -> None:
+        """Add the faults and answers of a script: `{"faults": [...], "answers": [...]}`."""
+        unknown = set(script) - {"faults", "answers"}
+        if unknown:
+            raise ValueError(f"a script has 'faults' and 'answers', not {sorted(unknown)}")
+        self.faults.load(script.get("faults", ()))
+        self.answers.load(script.get("answers", ()))
+
+    @property
+    def faults(self) -> Faults:
+        """The faults in force: `add`, `load`, `clear`."""
+        return self.world.faults
+
+    @property
+    def answers(self) -> Answers:
+        """What the models say: `add`, `clear`, and `function`, which may be replaced."""
+        return self.world.answers
+
+    @property
+    def batches(self) -> list[Batch]:
+        """Every batch as it stands now, oldest first."""
+        self.world.settle()
+        return list(self.world.batches.values())
+
+    @property
+    def files(self) -> list[File]:
+        """Every file, oldest first."""
+        self.world.settle()
+        return list(self.world.files.values())
+
+    @property
+    def calls(self) -> list[Call]:
+        """Every request so far, oldest first."""
+        return list(self.world.calls)
+
+    def batch(self, batch_id: str) -> Batch:
+        """One batch; let more go wrong with it by `batch.plan.add(kind, ...)`."""
+        self.world.settle()
+        return self.world.batches[batch_id]
+
+    def state(self) -> dict[str, Any]:
+        """Counts per provider; per submission token the batches created, live and kept."""
+        return self.world.state()
+
+    def advance(self, seconds: float) -> None:
+        """Wind the emulator's clock forward."""
+        self.world.clock.advance(seconds)
+        self.world.settle()
+
+    def reset(self) -> None:
+        """Forget files, batches, calls, faults and canned answers."""
+        self.world.reset()
+
+    @property
+    def url(self) -> str:
+        """Where it listens."""
+        if self._server is None:
+            raise RuntimeError("the emulator is not running; use it as a context manager, or call start()")
+        return self._server.url
+
+    @property
+    def openai_base_url(self) -> str:
+        """For `openai.OpenAI(base_url=...)`."""
+        return f"{self.url}/openai/v1"
+
+    @property
+    def gemini_base_url(self) -> str:
+        """For `genai.Client(http_options=HttpOptions(base_url=...))`."""
+        return f"{self.url}/gemini"
+
+    @property
+    def anthropic_base_url(self) -> str:
+        """For `anthropic.Anthropic(base_url=...)`."""
+        return f"{self.url}/anthropic"
+
+    def start(self) -> Self:
+        """Listen, in a thread."""
+        self._server = server = Server(self.world, *self._address)
+        self._thread = threading.Thread(target=server.run, name="emulator", daemon=True)
+        self._thread.start()
+        if not server.listening.wait(START_SECONDS):
+            raise RuntimeError(f"the emulator did not start within {START_SECONDS:.0f} seconds")
+        return self
+
+    def stop(self) -> None:
+        """Stop listening; connections that are open are closed."""
+        if self._server is not None and self._thread is not None:
+            self._server.leave()
+            self._thread.join(START_SECONDS)
+
+    def serve(self) -> None:
+        """Listen in this thread until a signal comes."""
+        self._server = self._server or Server(self.world, *self._address)
+        self._server.run()
+
+    def listen(self) -> str:
+        """Bind the port without serving yet; the URL is known from here on."""
+        self._server = Server(self.world, *self._address)
+        return self._server.url
+
+    def __enter__(self) -> Self:
+        return self.start()
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.stop()
+        if error is None and self.world.problems:
+            raise self.world.problems[0]
+
+    async def __aenter__(self) -> Self:
+        return await asyncio.to_thread(self.start)
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await asyncio.to_thread(self.__exit__, kind, error, trace)
+
+
+class Server(uvicorn.Server):
+    """One listening socket. It does not wait for clients when it is told to leave."""
+
+    def __init__(self, world: World, host: str, port: int) -> None:
+        super().__init__(
+            uvicorn.Config(
+                application(world),
+                loop="asyncio",
+                http=Protocol,
+                ws="none",
+                lifespan="off",
+                log_config=None,
+                log_level="critical",
+                access_log=False,
+                timeout_keep_alive=60,
+            )
+        )
+        self._socket = socket.create_server((host, port), backlog=512)
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self.listening = threading.Event()
+        self.url = f"http://{host}:{self._socket.getsockname()[1]}"
+
+    def run(self, sockets: list[socket.socket] | None = None) -> None:
+        """Serve on the socket that was bound."""
+        super().run(sockets or [self._socket])
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        """Tell when clients may come."""
+        self._loop = asyncio.get_running_loop()
+        await super().startup(sockets)
+        self.listening.set()
+
+    def leave(self) -> None:
+        """Stop from another thread."""
+        self.force_exit = True
+        self.should_exit = True
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        """Close every connection at once: a client that waits for a delayed reply waits no longer."""
+        for connection in list(self.server_state.connections):
+            connection.transport.abort()
+        await super().shutdown(sockets)
