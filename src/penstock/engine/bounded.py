@@ -45,13 +45,14 @@ ORPHAN_AGE: Final = timedelta(minutes=10)
 class TimedRun(Run):
     """A run that looks at a clock of its own, so that its time is up everywhere at the same moment."""
 
-    __slots__ = ("_clock",)
+    __slots__ = ("_clock", "again")
 
     def __init__(
         self, function: str, trigger: Trigger, caps: Caps, clock: Callable[[], float] = time.monotonic
     ) -> None:
         super().__init__(function, trigger, caps, clock())
         self._clock = clock
+        self.again = False  # it left work that should not wait for the next tick
 
     def begin(self) -> None:
         """Its time runs from now on."""

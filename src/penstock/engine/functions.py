@@ -88,12 +88,17 @@ class RunHandle:
         """Seconds in which the run may still start something."""
         return self._run.time_left
 
-    def count(self, *, claimed: int = 0, succeeded: int = 0, failed: int = 0, requeued: int = 0) -> None:
+    def count(self, *, claimed: int = 0, succeeded: int = 0, failed: int = 0, requeued: int = 0, lost: int = 0) -> None:
         """Add to the counts of the run (Q-78)."""
         self._run.claimed += claimed
         self._run.succeeded += succeeded
         self._run.failed += failed
         self._run.requeued += requeued
+        self._run.lost += lost
+
+    def follow_up(self) -> None:
+        """Ask for another run right after this one: its bounds were reached and more is there (C-25)."""
+        self._run.again = True
 
     def count_call(self, provider: str, model: str) -> None:
         """Count a provider call (Q-79)."""

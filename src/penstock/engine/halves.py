@@ -9,15 +9,15 @@ from penstock.store import connect
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Sequence
 
-    from penstock.contract.claims import Claim
 
 T = TypeVar("T")
+R = TypeVar("R")
 
 
 async def in_halves(
-    items: Sequence[T], write: Callable[[Sequence[T]], Awaitable[list[Claim]]]
-) -> tuple[list[Claim], list[tuple[T, Exception]]]:
-    """Write *items* in one set; returns the claims that were lost, and the items refused with their errors.
+    items: Sequence[T], write: Callable[[Sequence[T]], Awaitable[list[R]]]
+) -> tuple[list[R], list[tuple[T, Exception]]]:
+    """Write *items* in one set; returns what the writes returned, and the items refused with their errors.
 
     A trigger of the application may raise for one job (C-62). The others of
     its set must not wait for it.
@@ -30,6 +30,6 @@ async def in_halves(
         if len(items) == 1:
             return [], [(items[0], error)]
     half = len(items) // 2
-    lost, refused = await in_halves(items[:half], write)
-    more_lost, more_refused = await in_halves(items[half:], write)
-    return lost + more_lost, refused + more_refused
+    told, refused = await in_halves(items[:half], write)
+    more_told, more_refused = await in_halves(items[half:], write)
+    return told + more_told, refused + more_refused

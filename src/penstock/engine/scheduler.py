@@ -34,7 +34,7 @@ from penstock.telemetry import events
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from penstock.engine.functions import Functions
+    from penstock.engine.functions import Function, Functions
     from penstock.engine.registry import Registry
     from penstock.engine.worker import Worker
     from penstock.settings import Settings
@@ -210,13 +210,19 @@ class Scheduler:
                 await self._enqueue(row, tick)
             else:
                 trigger = Trigger.SCHEDULE if row["requested_at"] is None else Trigger.ADMIN
-                await self.dispatcher.dispatch(self._functions.get(row["function"]), trigger, tick)
+                await self._run(self._functions.get(row["function"]), trigger, tick)
                 await schedules.release(self._pool, tick.schedule, tick.claim_seq)
         except connect.AWAY as error:
             events.database_away("schedule", type(error).__name__, RELEASE_PAUSE)
             await self._let_go(row)
         except Exception as error:  # one bad schedule must not stop the others
             events.schedule_failed(row["schedule"], type(error).__name__)
+
+    async def _run(self, function: Function, trigger: Trigger, tick: schedules.Tick) -> None:
+        """One run, and its follow-ups as long as they fill their bounds; the schedule stays claimed meanwhile."""
+        done = await self.dispatcher.dispatch(function, trigger, tick)
+        while done.again and not self._stopping:
+            done = await self.dispatcher.dispatch(function, Trigger.FOLLOW_UP)
 
     async def _enqueue(self, row: Mapping[str, Any], tick: schedules.Tick) -> None:
         moment = tick.due_at or row["requested_at"]

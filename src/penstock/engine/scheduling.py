@@ -86,7 +86,10 @@ class Scheduling:
         function = self.functions.get(name)
         async with self.dispatching(dsn=dsn, **options) as dispatcher:
             await dispatcher.refuse_strangers(admin=trigger is Trigger.ADMIN)
-            return await dispatcher.dispatch(function, trigger)
+            done = await dispatcher.dispatch(function, trigger)
+            while done.again and trigger is Trigger.SCHEDULE:  # by hand it is one run
+                done = await dispatcher.dispatch(function, Trigger.FOLLOW_UP)
+            return done
 
     @asynccontextmanager
     async def dispatching(self, *, dsn: str | None = None, **options: Any) -> AsyncIterator[Dispatcher]:

@@ -63,10 +63,17 @@ class Polled:
     missing: bool = False
 
 
+class Name(NamedTuple):
+    """An item of a batch, and whether it still waits for its end."""
+
+    number: int
+    open: bool
+
+
 class Ending(NamedTuple):
     """What every end of an item says."""
 
-    index: int
+    number: int
     job_id: UUID
     claim_seq: int
     provider_at: datetime | None
@@ -108,10 +115,13 @@ class Dead(NamedTuple):
     alert: str | None
 
 
+End = Ending | Onward | Back | Dead
+
+
 class Settled(NamedTuple):
     """The end of one item as it was written; `late`: its job waits for it no more."""
 
-    index: int
+    number: int
     state: str
     paused: bool  # the type has spent its daily cap with this
 
@@ -147,6 +157,11 @@ async def collected(db: Db, batch_id: UUID, collector: str, code: str | None) ->
     return bool(await db.fetchval(sql("batch_items/collected"), batch_id, collector, code))
 
 
+async def open_breaker(db: Db, job_type: str, code: str) -> bool:
+    """A whole batch was refused for what the next would meet too: hold the type back; True when that is new."""
+    return bool(await db.fetchval("select penstock.open_breaker($1, $2, interval '0')", job_type, code))
+
+
 async def pending(db: Db, job_type: str, *, delete_files: bool) -> int:
     """How much waits for the collector of *job_type*."""
     return int(await db.fetchval(sql("batch_items/pending"), job_type, delete_files))
@@ -155,14 +170,14 @@ async def pending(db: Db, job_type: str, *, delete_files: bool) -> int:
 # --------------------------------------------------------------------- items
 
 
-async def open_items(db: Db, batch_id: UUID) -> dict[str, int]:
-    """Custom id and index of the items that have no end yet, in order."""
-    return {row[0]: row[1] for row in await db.fetch(sql("batch_items/open"), batch_id)}
+async def names(db: Db, batch_id: UUID) -> dict[str, Name]:
+    """Every item of a batch by its custom id, in order: names only, so that a batch of any size fits."""
+    return {row[0]: Name(row[1], row[2]) for row in await db.fetch(sql("batch_items/names"), batch_id)}
 
 
-async def read(db: Db, batch_id: UUID, indexes: Sequence[int]) -> list[asyncpg.Record]:
+async def read(db: Db, batch_id: UUID, numbers: Sequence[int]) -> list[asyncpg.Record]:
     """Open items with their jobs."""
-    return await db.fetch(sql("batch_items/read"), batch_id, indexes)
+    return await db.fetch(sql("batch_items/read"), batch_id, numbers)
 
 
 async def stage_results(db: Db, job_ids: Sequence[UUID]) -> list[asyncpg.Record]:

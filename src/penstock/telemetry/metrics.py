@@ -38,6 +38,7 @@ claimed_total = Counter("job_claimed_total", "Jobs claimed", ["job_type", "worke
 completed_total = Counter("job_completed_total", "Jobs that ended, by outcome", ["job_type", "status"])
 processing_seconds = Histogram("job_processing_seconds", "Time in the handler", ["job_type"], buckets=BUCKETS)
 notification_received_total = Counter("job_notification_received_total", "Pokes received", ["channel"])
+batch_items_total = Counter("job_batch_items_total", "Items of provider batches, by outcome", ["job_type", "outcome"])
 poll_scanned_total = Counter("job_poll_scanned_total", "Fallback polls, the startup scan included")
 
 
@@ -66,3 +67,8 @@ def notified(channel: str) -> None:
 def polled() -> None:
     """One pass of the fallback poll (C-54)."""
     poll_scanned_total.inc()
+
+
+def item_ended(job_type: str, outcome: str) -> None:
+    """One item of a batch has its end."""
+    batch_items_total.labels(job_type, outcome).inc()
