@@ -25,11 +25,12 @@ from penstock.store import connect, runs, schedules
 from penstock.telemetry import events
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
     from datetime import datetime
 
     from penstock.contract.claims import Trigger
     from penstock.engine.functions import Function, Functions
+    from penstock.engine.registry import JobType
     from penstock.settings import Settings
     from penstock.store.connect import Pool
     from penstock.store.schedules import Tick
@@ -46,6 +47,11 @@ class Dispatched:
     run: TimedRun | None = None
     skipped: bool = False
     error: str | None = None  # the class of what stopped the function
+
+    @property
+    def again(self) -> bool:
+        """Whether the run asks for a follow-up; one that went wrong waits for its next tick."""
+        return self.run is not None and self.run.again and self.error is None
 
 
 class Dispatcher:
@@ -119,7 +125,8 @@ class Dispatcher:
     async def _run_jobs(self, function: Function, run: TimedRun, tick: Tick | None) -> Dispatched:
         overflow = timedelta(seconds=self._settings.active_profile().overflow_backoff_seconds)
         types = self._functions.types_of(function)
-        crew = BoundedRun(self._dsn, types, self._settings, run, overflow=overflow, **self._options)
+        options = {"adapters": self._functions.adapters, **self._options}
+        crew = _crew(types)(self._dsn, types, self._settings, run, overflow=overflow, **options)
         try:
             await crew.open()
             started = await self._begin(run, tick, crew.worker_id)
@@ -215,3 +222,12 @@ class Dispatcher:
         else:
             run.left_waiting = await self._pending(function)
         return await runs.finish(self._pool, run.row(worker_id, self._settings.profile))
+
+
+def _crew(types: Sequence[JobType]) -> type[BoundedRun]:
+    """Jobs that go to a provider's batch need a run that can park them."""
+    if not any(job_type.lanes for job_type in types):
+        return BoundedRun
+    from penstock.engine.batches.submitter import Submitter  # most applications have no lane
+
+    return Submitter

@@ -63,7 +63,7 @@ class Recorder:
         self._closing = False
         self._task: asyncio.Task[None] | None = None
         self._writing = 0
-        self._tally = Tally(place, self.run_over)
+        self.tally = self._tally = Tally(place, self.run_over)
         self.shaky = self._tally.shaky  # types whose breaker has counted a failure
         self.alarmed = 0  # failures not yet written that may open a breaker: claim nothing before they are
         self.requeued = False  # something went back since the fetcher last looked

@@ -47,6 +47,20 @@ class Tally:
                 self.shaky.discard(job_type)
                 self._mends.add(job_type)
 
+    def submitted(self, submitted: Sequence[Running]) -> None:
+        """Jobs that a provider's batch has now: their run has done its part, and a probe has gone well."""
+        for running in submitted:
+            running.run.succeeded += 1
+            self._release(running)
+            if running.claim.job_type in self.shaky:
+                self.shaky.discard(running.claim.job_type)
+                self._mends.add(running.claim.job_type)
+
+    def left(self, running: Running) -> None:
+        """A claim whose submission is for a recovery to find out about: this run knows nothing of its end."""
+        running.run.lost += 1
+        self._release(running)
+
     def requeued(self, running: Running, move: store.Requeue, *, lost: bool) -> None:
         """A claim that went back to the queue."""
         if lost:

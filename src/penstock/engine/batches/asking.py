@@ -22,10 +22,13 @@ LONGEST: Final = 600.0  # seconds that one call may take where the stage has no 
 
 
 class Adapters(Protocol):
-    """One adapter per kind and base URL, made when first asked for and kept."""
+    """One adapter per kind and address, made when first asked for and kept."""
 
-    def get(self, kind: str, base_url: str | None = None) -> Adapter:
-        """The adapter; `Failed(CONFIG_INVALID)` when there is no such kind, or no key for it."""
+    def get(self, route: Route) -> Adapter:
+        """The adapter of *route*; `Failed(CONFIG_INVALID)` when there is no such kind, or no key for it."""
+
+    def knows(self, kind: str) -> bool:
+        """Whether there is such a kind at all, whatever it lacks."""
 
     async def close(self) -> None:
         """Give every connection back."""
@@ -38,14 +41,18 @@ class GivenAdapters:
         self._factories = dict(factories)
         self._made: dict[tuple[str, str | None], Adapter] = {}
 
-    def get(self, kind: str, base_url: str | None = None) -> Adapter:
-        """The adapter; `Failed(CONFIG_INVALID)` when there is no such kind."""
-        place = kind, base_url or None
+    def get(self, route: Route) -> Adapter:
+        """The adapter of *route*; `Failed(CONFIG_INVALID)` when there is no such kind."""
+        place = route.adapter, route.base_url or None
         if place not in self._made:
-            if kind not in self._factories:
+            if not self.knows(route.adapter):
                 raise Failed(FailureClass.CONFIG_INVALID)
-            self._made[place] = self._factories[kind](place[1])
+            self._made[place] = self._factories[route.adapter](place[1])
         return self._made[place]
+
+    def knows(self, kind: str) -> bool:
+        """Whether there is a factory for *kind*."""
+        return kind in self._factories
 
     async def close(self) -> None:
         """Give every connection back."""
@@ -65,7 +72,7 @@ async def ask(place: Workplace, running: Running, request: Request) -> Answer:
     """One call, within what is left of the time of its stage (C-63)."""
     if place.adapters is None:
         raise SettingsInvalid("this worker has no way to a provider; make it with app.worker(...)")
-    adapter = place.adapters().get(request.route.adapter, request.route.base_url)
+    adapter = place.adapters().get(request.route)
     running.run.by_model[f"{request.route.provider}/{request.route.model}"] += 1
     answer = await adapter.call(request, seconds=_seconds(running))
     await record_usage(place.pool, running.claim.job_type, request.route, answer.usage, request.route.execution)

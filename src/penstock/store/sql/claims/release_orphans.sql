@@ -9,5 +9,9 @@ update penstock.jobs as job
         where j.status = 'processing' and j.lease_expires_at is not null and j.claimed_by = $1
           and j.claimed_at >= penstock.now() - $3::interval
           and not j.job_id = any($2::uuid[])
+          -- A submission may be under way or in doubt: its jobs are for its recovery alone (C-36).
+          and not exists (select from penstock.effects as e
+                           where e.job_id = j.job_id and e.claim_seq = j.claim_seq and e.holds_claim
+                             and e.state in ('intended', 'uncertain'))
           for update skip locked))
    and job.status = 'processing' and job.claimed_by = $1

@@ -46,6 +46,7 @@ create unique index batches_provider on penstock.batches (provider, base_url, pr
     where provider_batch_id is not null;
 create index batches_open on penstock.batches (job_type, next_poll_at) where state = 'submitted';
 create index batches_unsettled on penstock.batches (created_at) where state in ('building', 'uncertain');
+create index batches_watched on penstock.batches (next_poll_at) where state = 'abandoned' and next_poll_at is not null;
 create index batches_files on penstock.batches (collected_at) where state = 'collected' and files_deleted_at is null;
 create index batches_created on penstock.batches (created_at);
 

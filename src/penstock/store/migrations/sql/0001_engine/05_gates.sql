@@ -215,6 +215,29 @@ begin
 end
 $$;
 
+-- Opens the breaker at once, whatever the count: what was refused was no job's own failure, and the next one would meet
+-- the same. No probe before p_for has passed, and never before the cooldown. True when it was closed.
+create function penstock.open_breaker(p_type text, p_code text, p_for interval) returns boolean
+    language plpgsql volatile
+as $$
+declare
+    at timestamptz := penstock.now();
+    before text;
+begin
+    select t.breaker into before from penstock.types t where t.job_type = p_type for update;
+    if not found then
+        return false;
+    end if;
+    update penstock.types t
+       set breaker = 'open', breaker_failures = greatest(t.breaker_failures + 1, t.breaker_after), breaker_code = p_code,
+           breaker_opened_at = coalesce(t.breaker_opened_at, at),
+           breaker_probe_at = at + greatest(t.breaker_cooldown, p_for)
+     where t.job_type = p_type;
+    perform pg_notify('penstock_control', '{"gates": true}');
+    return before = 'closed';
+end
+$$;
+
 -- A job of the type has succeeded: the row of failures ends, and a probe closes the breaker. While it is open the
 -- success is that of a job which started earlier, and proves nothing. True when the breaker has closed.
 create function penstock.mend_breaker(p_type text) returns boolean
