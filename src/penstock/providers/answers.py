@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Final, NoReturn, Protocol
 from penstock.contract.calls import Answer, Usage
 from penstock.contract.errors import Failed
 from penstock.contract.failures import FailureClass
-from penstock.providers.failing import Unreadable, asking, failure
+from penstock.providers.failing import Unreadable, failure
 from penstock.providers.port import ItemResult
 
 if TYPE_CHECKING:
@@ -68,13 +68,12 @@ def as_document(answer: Answer) -> Answer:
         return answer
 
 
-def item_of(custom_id: str, answer: Callable[[], Answer], *, at: datetime | None, digest: str) -> ItemResult:
-    """The item that *answer* reads; what it raises is that item's failure and nobody else's (A-96)."""
+def item_of(custom_id: str, read: Callable[[], Answer], *, at: datetime | None, digest: str) -> ItemResult:
+    """The item that *read* finds; what it raises is that item's failure and nobody else's (A-96)."""
     try:
-        with asking():
-            return ItemResult(custom_id, answer=as_document(answer()), at=at, digest=digest)
-    except Failed as failed:
-        return ItemResult(custom_id, failure=failure(failed.error_class), at=at, digest=digest)
+        return ItemResult(custom_id, answer=as_document(read()), at=at, digest=digest)
+    except (Failed, Unreadable) as error:
+        return ItemResult(custom_id, failure=failure(error.error_class), at=at, digest=digest)
 
 
 def body_of(content: bytes | bytearray | str) -> dict[str, Any]:

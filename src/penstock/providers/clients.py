@@ -52,8 +52,14 @@ def gemini_client(key: str, base_url: str, transport: httpx2.AsyncBaseTransport 
         timeout=round(CONTROL_SECONDS * 1000),
         retry_options=HttpRetryOptions(attempts=1),
         httpx_async_client=http,
+        httpx_client=httpx2.Client(transport=httpx2.MockTransport(_refuse), trust_env=False),
     )
     return Client(api_key=key, vertexai=False, http_options=options)
+
+
+def _refuse(request: httpx2.Request) -> httpx2.Response:
+    """The SDK's blocking half is never used; without one of ours it loads certificates for one."""
+    raise RuntimeError(f"a blocking {request.method} on the event loop")
 
 
 async def _refuse_a_broken_upload(response: httpx2.Response) -> None:

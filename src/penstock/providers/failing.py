@@ -6,18 +6,19 @@ error is raised outside the `except`, so not even its context holds the old one.
 
 from __future__ import annotations
 
-from contextlib import contextmanager
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any, Final
+from functools import wraps
+from typing import TYPE_CHECKING, Any, Final, ParamSpec, TypeVar
 
 from penstock.contract.classify import Failure, classify
-from penstock.contract.errors import Failed, NotPerformed, Outcome
+from penstock.contract.errors import EffectUncertain, Failed, NotPerformed, Outcome
 from penstock.contract.failures import FailureClass
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Awaitable, Callable, Coroutine, Mapping
 
-NOT_FOUND: Final = 404
+P = ParamSpec("P")
+T = TypeVar("T")
 _OPEN_4XX: Final = frozenset({408, 499})  # an answer, but not one that says nothing was done
 _REFUSALS: Final = range(400, 500)
 _NEVER_SENT: Final = frozenset(
@@ -41,39 +42,42 @@ class _Said(Exception):
         self.body = body
 
 
-@contextmanager
-def asking() -> Iterator[None]:
-    """Around a call that changes nothing: any failure of it becomes a `Failed`."""
-    failed: Failed | None = None
-    try:
-        yield
-    except Outcome:
-        raise
-    except Exception as error:
-        failed = failed_of(error)
-    if failed is not None:
+def asks(method: Callable[P, Awaitable[T]]) -> Callable[P, Coroutine[Any, Any, T]]:
+    """For a method that changes nothing: any failure of it becomes a `Failed`."""
+
+    @wraps(method)
+    async def asking(*args: P.args, **kwargs: P.kwargs) -> T:
+        try:
+            return await method(*args, **kwargs)
+        except (Outcome, EffectUncertain):
+            raise
+        except Exception as error:
+            failed = failed_of(error)
         raise failed
 
+    return asking
 
-@contextmanager
-def acting() -> Iterator[None]:
-    """Around a create or an upload: `NotPerformed` where the provider certainly did nothing.
 
-    Anything else leaves the outcome open, and the caller has to look it up.
+def acts(method: Callable[P, Awaitable[T]]) -> Callable[P, Coroutine[Any, Any, T]]:
+    """For a create or an upload: `NotPerformed` where the provider certainly did nothing.
+
+    Anything else leaves the outcome open, and the caller has to look it up. A
+    `Failed` of our own in there is raised before anything is sent.
     """
-    failed: Failed | None = None
-    certain = False
-    try:
-        yield
-    except (Outcome, NotPerformed):
-        raise
-    except Exception as error:
-        failed, certain = failed_of(error), _was_refused(error)
-    if failed is None:
-        return
-    if certain:
-        raise NotPerformed("the provider did not take it") from failed
-    raise failed
+
+    @wraps(method)
+    async def acting(*args: P.args, **kwargs: P.kwargs) -> T:
+        try:
+            return await method(*args, **kwargs)
+        except Failed as own:
+            failed, certain = own, True
+        except Exception as error:
+            failed, certain = failed_of(error), _was_refused(error)
+        if certain:
+            raise NotPerformed("the provider did not take it") from failed
+        raise failed
+
+    return acting
 
 
 def failed_of(error: BaseException) -> Failed:
@@ -101,11 +105,6 @@ def unanswered(error: Mapping[str, Any]) -> Failure:
 def failure(error_class: FailureClass) -> Failure:
     """The failure of a class that we have found ourselves."""
     return classify(Failed(error_class), idempotent=True)
-
-
-def is_absent(failed: Failed) -> bool:
-    """Whether the provider says that there is no such thing."""
-    return failed.error_class is FailureClass.NOT_FOUND
 
 
 def _was_refused(error: BaseException) -> bool:

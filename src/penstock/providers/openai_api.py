@@ -10,12 +10,11 @@ import asyncio
 from datetime import datetime, timedelta
 from typing import IO, TYPE_CHECKING, Any, ClassVar, Final, cast
 
-from penstock.contract.errors import Failed
-from penstock.contract.failures import FailureClass
 from penstock.providers import lines, openai_states
 from penstock.providers.answers import body_of, fit, item_of, items, mapping, moment, word
-from penstock.providers.failing import Unreadable, acting, asking, failure_of, is_absent, unanswered
-from penstock.providers.port import BatchLimits, BatchState, Created, ItemResult, Lookup, Phase, Submission, Uploaded
+from penstock.providers.failing import Unreadable, acts, asks, failure_of, unanswered
+from penstock.providers.lenience import unless_gone, unless_over
+from penstock.providers.port import BatchLimits, BatchState, Created, ItemResult, Lookup, Submission, Uploaded
 from penstock.providers.wire import TRANSFER_SECONDS, Wire, safe_id
 
 if TYPE_CHECKING:
@@ -54,11 +53,11 @@ class OpenAIAdapter:
         """What the endpoint said; raises where that is no answer."""
         raise NotImplementedError
 
+    @asks
     async def call(self, request: Request, *, seconds: float) -> Answer:
         """Ask once; what comes back fits the schema that was asked for."""
-        with asking():
-            body = await self._wire.post(self.endpoint, self.body(request), seconds=seconds)
-            return fit(self.answer(body), request.schema)
+        body = await self._wire.post(self.endpoint, self.body(request), seconds=seconds)
+        return fit(self.answer(body), request.schema)
 
     async def close(self) -> None:
         """Give the connections back."""
@@ -70,19 +69,20 @@ class OpenAIAdapter:
             {"custom_id": custom_id, "method": "POST", "url": f"/v1{self.endpoint}", "body": self.body(request)}
         )
 
+    @acts
     async def upload(self, submission: Submission) -> Uploaded:
         """Send the lines as `<token>.jsonl`."""
         file = (f"{submission.token}.jsonl", cast("IO[bytes]", lines.LineFile(submission.lines)), "application/jsonl")
-        with acting():
-            async with asyncio.timeout(TRANSFER_SECONDS):
-                answer = await self._client.files.with_raw_response.create(
-                    file=file, purpose="batch", timeout=TRANSFER_SECONDS
-                )
-            file_id = word(body_of(answer.http_response.content).get("id"))
-            if not file_id:
-                raise Unreadable
+        async with asyncio.timeout(TRANSFER_SECONDS):
+            answer = await self._client.files.with_raw_response.create(
+                file=file, purpose="batch", timeout=TRANSFER_SECONDS
+            )
+        file_id = word(body_of(answer.http_response.content).get("id"))
+        if not file_id:
+            raise Unreadable
         return Uploaded(file_id)
 
+    @acts
     async def create(self, submission: Submission, uploaded: Uploaded) -> Created:
         """Create it, with the token as metadata."""
         asked = {
@@ -91,64 +91,52 @@ class OpenAIAdapter:
             "completion_window": "24h",
             "metadata": {"submission_id": submission.token},
         }
-        with acting():
-            return openai_states.created(await self._wire.post("/batches", asked))
+        return openai_states.created(await self._wire.post("/batches", asked))
 
+    @asks
     async def find(self, submission_id: UUID, since: datetime) -> list[Created]:
         """Page the list, newest first, back to *since*; match the metadata, else the name of the input file."""
         token, horizon = submission_id.hex, since - SKEW
-        with asking():
-            recent = [batch async for batch in self._pages("/batches", horizon)]
-            bare = [batch for batch in recent if not openai_states.token(batch)]
-            files = await self._files_named(f"{token}.jsonl", horizon) if bare else set()
-            found = [batch for batch in recent if openai_states.token(batch) == token]
-            found += [batch for batch in bare if batch.get("input_file_id") in files]
-            created = [openai_states.created(batch) for batch in found]
+        recent = [batch async for batch in self._pages("/batches", horizon)]
+        bare = [batch for batch in recent if not openai_states.token(batch)]
+        files = await self._files_named(f"{token}.jsonl", horizon) if bare else set()
+        found = [batch for batch in recent if openai_states.token(batch) == token]
+        found += [batch for batch in bare if batch.get("input_file_id") in files]
+        created = [openai_states.created(batch) for batch in found]
         return sorted(created, key=openai_states.newest, reverse=True)
 
+    @asks
     async def poll(self, provider_batch_id: str) -> BatchState:
         """Where it stands."""
-        with asking():
-            return openai_states.state(await self._wire.get(f"/batches/{safe_id(provider_batch_id)}"))
+        return openai_states.state(await self._wire.get(f"/batches/{safe_id(provider_batch_id)}"))
 
     async def results(self, state: BatchState) -> AsyncIterator[ItemResult]:
         """Every line of both files; both are whole before the first is given out."""
-        with asking():
-            files = [await self._file(file_id) for file_id in (state.output_file_id, state.error_file_id) if file_id]
-        for file in files:
+        for file in await self._files(state):
             async for line in lines.objects(file):
                 yield self._item(line)
 
     async def cancel(self, provider_batch_id: str) -> None:
         """Ask it to stop; one that has ended, or is stopping, is left alone."""
-        refused: Failed | None = None
-        try:
-            with asking():
-                await self._wire.post(f"/batches/{safe_id(provider_batch_id)}/cancel", {})
-        except Failed as failed:
-            refused = failed
-        if refused is not None and not await self._is_over(provider_batch_id, refused):
-            raise refused
+        await unless_over(self._cancel(provider_batch_id), lambda: self.poll(provider_batch_id), "cancelling")
 
     async def discard(self, state: BatchState) -> None:
         """Delete its files."""
         for file_id in (state.input_file_id, state.output_file_id, state.error_file_id):
             if file_id:
-                await self._delete(file_id)
+                await unless_gone(self._delete(file_id))
 
-    async def _is_over(self, provider_batch_id: str, refused: Failed) -> bool:
-        if refused.error_class not in (FailureClass.CONFLICT, FailureClass.SCHEMA_INVALID, FailureClass.NOT_FOUND):
-            return False
-        state = await self.poll(provider_batch_id)
-        return state.phase is not Phase.RUNNING or state.provider_status == "cancelling"
+    @asks
+    async def _cancel(self, provider_batch_id: str) -> None:
+        await self._wire.post(f"/batches/{safe_id(provider_batch_id)}/cancel", {})
 
+    @asks
     async def _delete(self, file_id: str) -> None:
-        try:
-            with asking():
-                await self._wire.delete(f"/files/{safe_id(file_id)}")
-        except Failed as failed:
-            if not is_absent(failed):
-                raise
+        await self._wire.delete(f"/files/{safe_id(file_id)}")
+
+    @asks
+    async def _files(self, state: BatchState) -> list[bytearray]:
+        return [await self._file(file_id) for file_id in (state.output_file_id, state.error_file_id) if file_id]
 
     async def _file(self, file_id: str) -> bytearray:
         """A file whose length is what the file object says it is, and whose lines all parse."""
