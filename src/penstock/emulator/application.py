@@ -9,8 +9,11 @@ from starlette.routing import Mount
 from starlette.types import ASGIApp
 
 from penstock.emulator.admin import Admin
-from penstock.emulator.openai.batches import Batches
-from penstock.emulator.openai.calls import Calls
+from penstock.emulator.anthropic.routes import Messages
+from penstock.emulator.gemini import batches as gemini_batches
+from penstock.emulator.gemini import calls as gemini_calls
+from penstock.emulator.openai import batches as openai_batches
+from penstock.emulator.openai import calls as openai_calls
 from penstock.emulator.replies import error_body
 from penstock.emulator.wire import Gate
 from penstock.emulator.world import World
@@ -19,7 +22,9 @@ from penstock.emulator.world import World
 def application(world: World) -> ASGIApp:
     """The ASGI application over *world*."""
     mounts = [
-        Mount("/openai", routes=[*Calls(world).routes(), *Batches(world).routes()]),
+        Mount("/openai", routes=[*openai_calls.Calls(world).routes(), *openai_batches.Batches(world).routes()]),
+        Mount("/gemini", routes=[*gemini_calls.Calls(world).routes(), *gemini_batches.Batches(world).routes()]),
+        Mount("/anthropic", routes=Messages(world).routes()),
     ]
     handlers = {404: _unknown, 405: _unknown}
     return Gate(Starlette(routes=[*mounts, *Admin(world).routes()], exception_handlers=handlers), world)

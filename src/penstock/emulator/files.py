@@ -68,3 +68,15 @@ class File:
     def size(self) -> int:
         """Its bytes."""
         return self.content.size
+
+
+def nonblank_lines(data: bytes) -> Iterator[memoryview]:
+    """The lines that have something on them; they share the memory of the file."""
+    view = memoryview(data)
+    start = 0
+    while start < len(data):
+        end = data.find(b"\n", start)
+        end = len(data) if end < 0 else end
+        if data[start:end].strip():
+            yield view[start:end]
+        start = end + 1

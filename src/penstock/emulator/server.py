@@ -46,10 +46,18 @@ class Emulator:
         seed: int = 0,
         keys: Mapping[str, str] | None = None,
         models: Sequence[str] | None = None,
+        file_active_after: float = 0.0,
         answer: Answering | None = None,
         script: Mapping[str, Any] | None = None,
     ) -> None:
-        settings = Settings(finish_after=finish_after, cancel_after=cancel_after, seed=seed, keys=keys, models=models)
+        settings = Settings(
+            finish_after=finish_after,
+            cancel_after=cancel_after,
+            seed=seed,
+            keys=keys,
+            models=models,
+            file_active_after=file_active_after,
+        )
         self.world = World.create(settings, frozen=frozen, answer=answer)
         self.load(script or {})
         self._address = (host, port)

@@ -164,3 +164,15 @@ def _by_token(batches: list[Batch]) -> dict[str, dict[str, Any]]:
         entry["items"] += len(batch.items)
         entry["ids"].append(batch.id)
     return found
+
+
+def occasion_of(batch: Batch, method: str, path: str) -> Occasion:
+    """The creation of a batch, as faults see it."""
+    return Occasion(
+        batch.provider,
+        method,
+        path,
+        token=f"{batch.label} {batch.token}",
+        custom_ids=lambda: [item.custom_id for item in batch.items],
+        text=lambda: "\n".join(bytes(item.raw).decode("utf-8", "replace") for item in batch.items),
+    )

@@ -11,7 +11,6 @@ from starlette.routing import Route
 
 from penstock.emulator.batches import DAY, EXECUTED, VALIDATED, Batch, Stage
 from penstock.emulator.desk import json_body, page, refusing, whole
-from penstock.emulator.faults import Occasion
 from penstock.emulator.files import File, Stored, Written
 from penstock.emulator.openai.asking import ENDPOINTS
 from penstock.emulator.openai.calls import allowed, listed
@@ -20,7 +19,7 @@ from penstock.emulator.openai.validation import Check
 from penstock.emulator.questions import compact
 from penstock.emulator.replies import Refused
 from penstock.emulator.results import Fate, Outcome, count, examined, lines, outcomes
-from penstock.emulator.world import World
+from penstock.emulator.world import World, occasion_of
 
 MOST_PAIRS: Final = 16
 KEY_LENGTH: Final = 64
@@ -69,7 +68,7 @@ class Batches:
             input_file_id=body["input_file_id"],
             errors=check.errors,
         )
-        batch.plan = self._world.plan(_occasion(batch, request))
+        batch.plan = self._world.plan(occasion_of(batch, request.method, request.url.path))
         self._world.batches[batch.id] = batch
         return JSONResponse(self._shown(batch, Stage.VALIDATING))
 
@@ -183,17 +182,6 @@ def _errors(batch: Batch) -> dict[str, Any]:
         names = {"code": "invalid_request", "line": 1, "message": "This line is invalid.", "param": None}
         data = [{name: rule.get(name, usual) for name, usual in names.items()}]
     return {"object": "list", "data": data}
-
-
-def _occasion(batch: Batch, request: Request) -> Occasion:
-    return Occasion(
-        "openai",
-        request.method,
-        request.url.path,
-        token=f"{batch.label} {batch.token}",
-        custom_ids=lambda: [item.custom_id for item in batch.items],
-        text=lambda: "\n".join(bytes(item.raw).decode("utf-8", "replace") for item in batch.items),
-    )
 
 
 def _check_create(body: Mapping[str, Any]) -> None:

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
 from typing import Any, Final
 
 from penstock.emulator.batches import Item
+from penstock.emulator.files import nonblank_lines
 from penstock.emulator.openai.asking import CHAT
 from penstock.emulator.world import World
 
@@ -27,7 +27,7 @@ class Check:
 
     def read(self, data: bytes) -> None:
         """Check every line of *data*."""
-        for number, raw in enumerate(_lines(data), 1):
+        for number, raw in enumerate(nonblank_lines(data), 1):
             problem = self._problem(raw)
             if problem is not None and len(self.errors) < MOST_ERRORS:
                 self.errors.append(_error(number, *problem))
@@ -67,18 +67,6 @@ class Check:
         self._seen.add(custom_id)
         self.items.append(Item(custom_id, raw))
         return None
-
-
-def _lines(data: bytes) -> Iterator[memoryview]:
-    """The lines that have something on them; they share the memory of the file."""
-    view = memoryview(data)
-    start = 0
-    while start < len(data):
-        end = data.find(b"\n", start)
-        end = len(data) if end < 0 else end
-        if data[start:end].strip():
-            yield view[start:end]
-        start = end + 1
 
 
 def _error(line: int | None, code: str, message: str, param: str | None) -> dict[str, Any]:

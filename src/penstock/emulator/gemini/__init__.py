@@ -1,0 +1,1 @@
+"""Gemini: generateContent, files with their resumable upload, and batches from files."""
