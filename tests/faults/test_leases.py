@@ -155,9 +155,9 @@ async def test_a_clock_that_jumps_costs_time_and_nothing_else(floor: Floor) -> N
         await floor.pass_time(hours=1)
         assert [row["outcome"] for row in await store.reap(floor.owner)] == ["queued"]
         await floor.pass_time(hours=-2)
-        async with floor.working(name="two") as two:
+        async with floor.working(name="two"):
             assert await entered.get() == 2
-            await two.settle()
+            await floor.until("status = 'completed' from penstock.jobs")  # either of them may have taken it up
             done = await floor.job(job_id)
             assert (done["status"], done["claim_seq"]) == ("completed", 2)
             release.set()
@@ -177,7 +177,7 @@ async def test_a_worker_frozen_for_longer_than_its_leases_doubles_nothing(
         await app.sync_types()
         count = 0
         for job_type in ("plain", "mail", "write", "staged"):
-            count += len(await app.enqueue_many(job_type, [{"n": n} for n in range(100)]))
+            count += len(await app.enqueue_many(job_type, [{"n": n} for n in range(400)]))
         zombie = await nursery.spawn(dsn=dsn, world=str(world), name="zombie", concurrency=50)
         await floor.until("count(*) > 20 from penstock.jobs where status = 'processing'")
         os.kill(zombie, signal.SIGSTOP)
