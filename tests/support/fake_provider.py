@@ -1,4 +1,8 @@
-"""A provider in memory that does exactly as it is told: it refuses, loses replies, hides batches, and forgets nothing."""
+"""A provider in memory that does exactly as it is told: it refuses, loses replies and hides batches.
+
+With a *ledger* it also writes every batch to a file, so that what a killed
+process had it do is known to the next one.
+"""
 
 from __future__ import annotations
 
@@ -7,6 +11,7 @@ from collections import deque
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 from typing import Any
 from uuid import UUID
 
@@ -58,6 +63,7 @@ class FakeProvider:
     before_upload: Callable[[Submission], Awaitable[None]] | None = None
     answer: Callable[[Request], Answer] = lambda _request: Answer("yes", usage=Usage(3, 2), model="small")
     calls: list[Request] = field(default_factory=list)
+    ledger: Path | None = None
 
     @property
     def live(self) -> list[FakeBatch]:
@@ -86,7 +92,22 @@ class FakeProvider:
             hidden=self.hide,
         )
         self.batches.append(made)
+        if self.ledger is not None:
+            with self.ledger.open("a") as file:
+                file.write(
+                    json.dumps([made.provider_batch_id, made.token, [line.decode() for line in made.lines]]) + "\n"
+                )
         return made
+
+    def remember(self) -> None:
+        """Learn from the ledger what other processes had it do."""
+        assert self.ledger is not None
+        known = {batch.provider_batch_id for batch in self.batches}
+        text = self.ledger.read_text() if self.ledger.exists() else ""
+        for name, token, lines in map(json.loads, text.splitlines()):
+            if name not in known:
+                made = datetime(2026, 11, 1, tzinfo=UTC)
+                self.batches.append(FakeBatch(name, token, "", [line.encode() for line in lines], made))
 
 
 class FakeAdapter:
