@@ -94,9 +94,8 @@ class FakeProvider:
         self.batches.append(made)
         if self.ledger is not None:
             with self.ledger.open("a") as file:
-                file.write(
-                    json.dumps([made.provider_batch_id, made.token, [line.decode() for line in made.lines]]) + "\n"
-                )
+                lines = [line.decode() for line in made.lines]
+                file.write(json.dumps([made.provider_batch_id, made.token, lines]) + "\n")
         return made
 
     def remember(self) -> None:
@@ -122,7 +121,7 @@ class FakeAdapter:
         self.side = provider
         self.kind = kind
         self.provider = "acme"
-        self.limits = limits
+        self.limits: BatchLimits | None = limits
         self.base_url = base_url
         self.closed = False
 

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Final
 from uuid import uuid4
 
 from penstock.contract.errors import WorkerNameTaken
+from penstock.contract.prices import load_prices
 from penstock.engine.deadlines import Deadlines
 from penstock.engine.executor import Executor
 from penstock.engine.fetcher import Fetcher
@@ -90,7 +91,14 @@ class Crew:
             size=min(self.concurrency, self._settings.pool_max),
             prepared=self._settings.prepared_statements,
         )
-        self.place = Workplace(self.worker_id, pool, lender, profile=self._settings.profile, adapters=self._adapters)
+        self.place = Workplace(
+            self.worker_id,
+            pool,
+            lender,
+            profile=self._settings.profile,
+            adapters=self._adapters,
+            prices=load_prices(self._settings.prices),
+        )
         self.deadlines = Deadlines(self.place.held.values())
         self.executor = self._make_executor()
         self.recorder = Recorder(

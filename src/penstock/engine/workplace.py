@@ -6,6 +6,8 @@ import random as _random
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from penstock.contract.prices import Prices
+
 if TYPE_CHECKING:
     from collections.abc import Callable
     from uuid import UUID
@@ -30,4 +32,5 @@ class Workplace:
     gate_freed: bool = False  # one of their jobs has ended: there may be room for the next
     random: Callable[[], float] = _random.random
     adapters: Callable[[], Adapters] | None = None  # the way to the providers; none: this worker asks nobody
+    prices: Prices = field(default_factory=Prices)  # of the models that are asked here
     parking: ParkingLot | None = None  # only a submitter's run has one

@@ -30,7 +30,7 @@ PARTS = (
 
 def build(_job: Job, args: dict[str, Any]) -> Request:
     """One question: the route as the arguments name it, and this job's own text."""
-    route = {"provider": "acme", "model": "small", "adapter": "fake"}
+    route: dict[str, Any] = {"provider": "acme", "model": "small", "adapter": "fake"}
     route |= {part: args[part] for part in PARTS if part in args}
     return Request(Route(**route), "Rewrite politely.", args.get("text", f"letter {args.get('n', 0)}"))
 

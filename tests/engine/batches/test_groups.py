@@ -80,7 +80,8 @@ def test_jobs_that_agree_in_everything_have_one_key_and_may_share_a_call() -> No
 @pytest.mark.contract("A-91", "A-92")
 @pytest.mark.parametrize("difference", [{"target_locale": "es-ES"}, {"prompt_version": "v4"}])
 def test_a_job_with_another_locale_or_prompt_goes_by_itself(difference: dict[str, str]) -> None:
-    odd = replace(EXAMPLE, **difference)
+    changes: dict[str, Any] = {**difference}
+    odd = replace(EXAMPLE, **changes)
 
     assert group_key(odd) != group_key(EXAMPLE)
     assert not may_micro_batch([EXAMPLE, odd, EXAMPLE], supported=True)

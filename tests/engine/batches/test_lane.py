@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from penstock import Failed, FailureClass, Job, Penstock
-from penstock.contract.calls import Answer, Request, Route, Usage
+from penstock.contract.calls import Answer, Execution, Request, Route, Usage
 from penstock.contract.errors import SettingsInvalid
 from penstock.engine.batches.lane import LaneJob, LaneSchedule
 from penstock.testing import Harness
@@ -49,7 +49,7 @@ def test_names_and_cadences_can_be_set(dsn: str) -> None:
 @pytest.mark.contract("C-25")
 def test_a_collector_that_its_submitter_would_outrun_is_refused(dsn: str) -> None:
     app = Penstock(dsn)
-    pace = {"submit_every": timedelta(minutes=15), "collect_every": timedelta(minutes=30)}
+    pace: dict[str, Any] = {"submit_every": timedelta(minutes=15), "collect_every": timedelta(minutes=30)}
 
     app.lane("even", build=build, accept=accept, drain_cap=100, schedule=LaneSchedule(collector_cap=300, **pace))
     with pytest.raises(SettingsInvalid, match="raise collector_cap to 300"):
@@ -174,7 +174,7 @@ async def test_what_persist_stores_commits_with_the_job_or_not_at_all(make_lane:
 
 
 async def test_the_stages_around_a_lane_run_as_usual(dsn: str, make_lane: MakeLane) -> None:
-    lane = await make_lane()
+    lane: Lane = await make_lane()
     seen: list[Any] = []
     staged = lane.app.type("review", stages=("fetch", "llm"), dispatch="scheduled")
 
@@ -208,7 +208,7 @@ class Letter:
 
 async def test_arguments_come_as_build_declares_them(make_lane: MakeLane) -> None:
     def typed(_job: Job, args: Letter) -> Request:
-        return Request(Route("acme", "small", "fake", execution="async"), "Rewrite.", args.text)
+        return Request(Route("acme", "small", "fake", execution=Execution.ASYNC), "Rewrite.", args.text)
 
     lane = await make_lane(lane={"build": typed})
     await lane.app.enqueue(TYPE, Letter("dear all"))
@@ -240,7 +240,7 @@ async def test_a_worker_without_a_lot_says_where_such_jobs_belong(dsn: str) -> N
 
 
 async def test_a_plain_handler_may_ask_a_model_too(dsn: str, make_lane: MakeLane) -> None:
-    lane = await make_lane()
+    lane: Lane = await make_lane()
     lane.provider.answer = lambda _request: Answer("42", usage=Usage(1, 1))
     answers: list[str] = []
 

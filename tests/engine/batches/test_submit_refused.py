@@ -146,7 +146,7 @@ async def test_an_upload_that_failed_in_passing_gives_the_jobs_back_and_opens_no
 
 
 class _WithoutKey(GivenAdapters):
-    def get(self, route: Route) -> Adapter:
+    def get(self, route: Route) -> Adapter:  # noqa: ARG002 - nobody has a key
         raise Failed(FailureClass.CONFIG_INVALID)
 
 

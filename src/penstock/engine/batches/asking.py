@@ -5,18 +5,21 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING, Final, Protocol
 
+from penstock.contract.calls import Execution
 from penstock.contract.errors import Failed, SettingsInvalid
 from penstock.contract.failures import FailureClass
+from penstock.engine.patience import persist
+from penstock.store import spend
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from penstock.contract.calls import Answer, Execution, Request, Route, Usage
+    from penstock.contract.calls import Answer, Request, Route, Usage
+    from penstock.contract.policies import Policy
     from penstock.engine.running import Running
     from penstock.engine.workplace import Workplace
     from penstock.providers.port import Adapter
     from penstock.settings import Settings
-    from penstock.store.claims import Db
 
 LONGEST: Final = 600.0  # seconds that one call may take where the stage has no limit
 
@@ -75,15 +78,22 @@ async def ask(place: Workplace, running: Running, request: Request) -> Answer:
     adapter = place.adapters().get(request.route)
     running.run.by_model[f"{request.route.provider}/{request.route.model}"] += 1
     answer = await adapter.call(request, seconds=_seconds(running))
-    await record_usage(place.pool, running.claim.job_type, request.route, answer.usage, request.route.execution)
+    await record_usage(place, running.job_type.policy, request.route, answer.usage)
     return answer
 
 
-async def record_usage(db: Db, job_type: str, route: Route, usage: Usage, execution: Execution) -> None:
-    """Add what a call used to the spend of the day (C-64)."""
-    from penstock.store import spend  # beside the price table
+async def record_usage(place: Workplace, policy: Policy, route: Route, usage: Usage) -> None:
+    """Add what a call used to the spend of the day; the call that passes the cap pauses its type (C-64).
 
-    await spend.record(db, job_type, route, usage, execution)
+    The answer is there and paid for: a database that is away right now does
+    not turn it into a failure.
+    """
+    await persist(
+        "spend",
+        lambda: spend.record(
+            place.pool, policy.job_type, route, usage, Execution.ASYNC, prices=place.prices, cap=policy.cap_micros
+        ),
+    )
 
 
 def _seconds(running: Running) -> float:
