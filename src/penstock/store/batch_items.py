@@ -47,6 +47,7 @@ class Leased:
     poll_failures: int
     missing_since: datetime | None
     cancel_asked_at: datetime | None
+    cancel_sent_at: datetime | None
     now: datetime  # by the database's clock
 
 
@@ -61,6 +62,7 @@ class Polled:
     error_file_id: str | None = None
     error_code: str | None = None
     missing: bool = False
+    cancel_sent: bool = False
 
 
 class Name(NamedTuple):
@@ -143,7 +145,7 @@ async def renew(db: Db, batch_id: UUID, collector: str, span: timedelta) -> bool
 async def polled(db: Db, batch_id: UUID, collector: str, poll: Polled) -> bool:
     """Keep what a poll has shown and let go of the batch; False when another collector has it."""
     files = poll.input_file_id, poll.output_file_id, poll.error_file_id
-    told = poll.after, poll.status, *files, poll.error_code, poll.missing
+    told = poll.after, poll.status, *files, poll.error_code, poll.missing, poll.cancel_sent
     return bool(await db.fetchval(sql("batch_items/polled"), batch_id, collector, *told))
 
 

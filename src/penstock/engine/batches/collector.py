@@ -111,14 +111,16 @@ class Collector:
         if polling.late(batch):
             events.batch_deadline_passed(batch)
             await self._alert(batch, "batch_deadline_passed", open_items=batch.item_count)
-        asked = batch.cancel_asked_at is not None or polling.late(batch)
-        if asked:
-            await polling.asked(adapter.cancel(batch.provider_batch_id))
         if polling.given_up(batch):
             await self._give_up(batch, state.provider_status)
             return
+        asked = batch.cancel_asked_at is not None or polling.late(batch)
+        if asked:
+            await polling.asked(adapter.cancel(batch.provider_batch_id))
         events.batch_polled(batch, state.provider_status)
-        await self._let_go(batch, polling.CANCELING if asked else polling.interval(batch), state)
+        after = polling.CANCELING if asked else polling.interval(batch)
+        poll = Polled(after, state.provider_status, state.input_file_id, cancel_sent=asked)
+        await persist("batch", lambda: store.polled(self._pool, batch.batch_id, self._who, poll))
 
     async def _unanswered(
         self, batch: Leased, what: str, failure: object, grace: timedelta = timedelta(minutes=5)

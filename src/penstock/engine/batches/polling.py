@@ -62,8 +62,8 @@ def late(batch: Leased) -> bool:
 
 
 def given_up(batch: Leased) -> bool:
-    """Whether a batch that does not end has had all the time there is, its cancellation included."""
-    return batch.deadline_at is not None and batch.now > batch.deadline_at + CANCEL_GRACE
+    """Whether a batch does not even end when it is told to: its provider has had all the time that takes."""
+    return batch.cancel_sent_at is not None and batch.now > batch.cancel_sent_at + CANCEL_GRACE
 
 
 def is_missing(failure: Failure) -> bool:

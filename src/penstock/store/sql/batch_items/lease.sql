@@ -15,4 +15,5 @@ update penstock.batches as batch
 returning batch.batch_id, batch.job_type, batch.stage, batch.adapter, batch.base_url, batch.provider, batch.model,
           batch.source_locale, batch.target_locale, batch.execution_mode, batch.item_count, batch.provider_batch_id,
           batch.input_file_id, batch.output_file_id, batch.error_file_id, batch.submitted_at, batch.deadline_at,
-          batch.poll_failures, batch.missing_since, batch.cancel_asked_at, penstock.now() as now
+          batch.poll_failures, batch.missing_since, batch.cancel_asked_at, batch.cancel_sent_at,
+          penstock.now() as now

@@ -7,6 +7,7 @@ update penstock.batches as batch
        poll_failures = case when $8::text is null then 0 else batch.poll_failures + 1 end,
        last_error_code = coalesce($8, batch.last_error_code),
        missing_since = case when $9 then coalesce(batch.missing_since, penstock.now()) end,
+       cancel_sent_at = case when $10 then coalesce(batch.cancel_sent_at, penstock.now()) else batch.cancel_sent_at end,
        collector = null, collector_until = null
  where batch.batch_id = $1 and batch.collector = $2 and batch.state = 'submitted'
 returning true

@@ -32,7 +32,8 @@ create table penstock.batches (
     next_poll_at        timestamptz,
     poll_failures       integer not null default 0,
     missing_since       timestamptz,          -- the provider has answered not-found since then
-    cancel_asked_at     timestamptz,
+    cancel_asked_at     timestamptz,          -- an operator does not want it any more
+    cancel_sent_at      timestamptz,          -- the provider was told, for that or for its deadline
     collected_at        timestamptz,
     files_deleted_at    timestamptz,
     erase_asked_at      timestamptz,          -- its files go whatever the setting says: a home was erased
@@ -146,7 +147,6 @@ create function penstock.settle_items(
 as $$
 #variable_conflict use_column
 declare
-    at timestamptz := penstock.now();
     batch penstock.batches;
     indexes integer[];
     states text[];
@@ -161,7 +161,7 @@ begin
             as e(index, state, code, at, input, output, cost)
     ), settled as (
         update penstock.batch_items as item
-           set state = ended.state, code = ended.code, provider_at = ended.at, settled_at = at,
+           set state = ended.state, code = ended.code, provider_at = ended.at, settled_at = penstock.now(),
                input_tokens = ended.input, output_tokens = ended.output, cost_micros = ended.cost
           from ended
          where item.batch_id = p_batch and item.batch_item_index = ended.index and item.state = 'open'
