@@ -3,7 +3,8 @@
 PenstockError
 ├── SettingsInvalid            a setting is missing, absurd or contradicts another
 ├── DatabaseUnavailable        the server is away or refuses the login
-│   └── SchemaOutdated         the schema is missing or of another version
+│   ├── SchemaOutdated         the schema is missing or of another version
+│   └── CommitInDoubt          somebody ended the wait of a COMMIT for its replica
 ├── MigrationFailed            a migration could not be applied; the schema is as it was
 ├── UnsafeLogin                a worker was given a superuser or BYPASSRLS login
 ├── EnqueueRefused             nothing was written
@@ -56,6 +57,16 @@ class DatabaseUnavailable(PenstockError):
 
 class SchemaOutdated(DatabaseUnavailable):
     """The schema is missing or not of the version that this code needs."""
+
+
+class CommitInDoubt(DatabaseUnavailable):
+    """The server said yes and warned: its replica may not have the job, and a failover would lose it."""
+
+    def __init__(self) -> None:
+        super().__init__(
+            "somebody ended the server's wait for its replica, so the job is in here and may not be in there; "
+            "when the replica is back, or has taken over, enqueue again with the same key"
+        )
 
 
 class MigrationFailed(PenstockError):

@@ -11,12 +11,20 @@ import asyncio
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Final
 
-from penstock.contract.errors import DatabaseUnavailable, EnqueueRefused, PenstockError, SchemaOutdated, UnknownType
+from penstock.contract.errors import (
+    CommitInDoubt,
+    DatabaseUnavailable,
+    EnqueueRefused,
+    PenstockError,
+    SchemaOutdated,
+    UnknownType,
+)
 from penstock.engine.owned import begun
 from penstock.engine.pokes import Pokes
 from penstock.settings import Notify
 from penstock.store import connect, jobs
 from penstock.store import types as type_store
+from penstock.store.silence import refuse_doubt
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -121,7 +129,7 @@ class Producer:
         """Put one job in and poke."""
         try:
             put = await self._put(job, poke=self._inside or self._carries(job.job_type))
-        except SchemaOutdated:
+        except (SchemaOutdated, CommitInDoubt):
             raise
         except connect.AWAY as error:
             put = await self._put_again(job, error)
@@ -138,6 +146,7 @@ class Producer:
         connection = await self._take()
         try:
             put = await jobs.put(connection, job, poke=poke)
+            refuse_doubt(connection)
         except EnqueueRefused:
             await self._give(connection)
             raise
@@ -153,8 +162,10 @@ class Producer:
             await asyncio.sleep(pause)
             try:
                 async with self.connection() as connection:
-                    return await jobs.put_again(connection, job, poke=self._inside)
-            except SchemaOutdated:
+                    put = await jobs.put_again(connection, job, poke=self._inside)
+                    refuse_doubt(connection)
+                    return put
+            except (SchemaOutdated, CommitInDoubt):
                 raise
             except connect.AWAY as again:
                 error = again
@@ -172,9 +183,11 @@ class Producer:
         for pause in (*PAUSES, None):
             progress = Progress()
             try:
-                async with self.connection() as connection, begun(connection):
-                    await self._stream(connection, bulk, progress)
-            except SchemaOutdated:
+                async with self.connection() as connection:
+                    async with begun(connection):
+                        await self._stream(connection, bulk, progress)
+                    refuse_doubt(connection)
+            except (SchemaOutdated, CommitInDoubt):
                 raise
             except connect.AWAY as error:
                 if await self._committed(progress, error):

@@ -69,7 +69,9 @@ async def create_pool(
     transaction pooler. A connection that is out for longer than
     *answer_within* seconds is cut: for pools of single statements.
     """
-    options: dict[str, Any] = {} if reset else {"reset": _leave_as_it_is}
+    options: dict[str, Any] = {"connection_class": silence.Wary}
+    if not reset:
+        options["reset"] = _leave_as_it_is
     if answer_within is not None:
         options = silence.watching(answer_within)
 

@@ -17,6 +17,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 import asyncpg
 
+from penstock.contract.errors import CommitInDoubt
+
 if TYPE_CHECKING:
     Connection = asyncpg.Connection[asyncpg.Record]
 else:
@@ -28,7 +30,33 @@ NOTICE: Final = "10s"  # how often the server looks whether the client of a long
 TCP_OPTIONS: Final = {"TCP_KEEPIDLE": 10, "TCP_KEEPINTVL": 5, "TCP_KEEPCNT": 3, "TCP_USER_TIMEOUT": 25_000}
 
 
-class Watched(Connection):
+class Wary(Connection):
+    """A connection that remembers a COMMIT which was told not to wait for its replica.
+
+    The server answers such a COMMIT with success and a warning, and after a
+    failover it may be gone. The routine that warns is named in every language.
+    """
+
+    doubtful = False
+
+    def _process_log_message(self, fields: Any, last_query: Any) -> None:  # the driver's, for each notice
+        if fields.get("R") == "SyncRepWaitForLSN":
+            self.doubtful = True
+        super()._process_log_message(fields, last_query)  # type: ignore[misc]  # private, so not in its types
+
+    def take_doubt(self) -> bool:
+        """Whether there was such a COMMIT since the last time."""
+        doubtful, self.doubtful = self.doubtful, False
+        return doubtful
+
+
+def refuse_doubt(connection: Any) -> None:
+    """Raise `CommitInDoubt` if the COMMIT that *connection*, one of our pools', has just made is one."""
+    if connection.take_doubt():
+        raise CommitInDoubt
+
+
+class Watched(Wary):
     """A connection that is cut when it stays out of its pool for too long."""
 
     cutting: asyncio.TimerHandle | None = None

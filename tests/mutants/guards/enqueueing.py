@@ -76,4 +76,11 @@ GUARDS: Final = (
             "tests/engine/schedules/test_ticks.py::test_a_schedule_does_not_overlap_itself",
         ),
     ),
+    Guard(
+        "a COMMIT that no longer waits is in doubt",
+        f"{STORE}/silence.py",
+        "            self.doubtful = True",
+        "            self.doubtful = False",
+        ("tests/faults/test_failover.py::test_a_commit_that_no_longer_waits_for_its_replica_is_in_doubt[enqueue]",),
+    ),
 )
