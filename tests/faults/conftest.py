@@ -11,9 +11,10 @@ from typing import Self
 import pytest
 
 from tests.engine.worker.conftest import Floor, floor
+from tests.support.desks import desk
 from tests.support.proxy import Proxy
 
-__all__ = ["Floor", "floor", "proxy", "tcp_proxy", "wrong_clock"]
+__all__ = ["Floor", "desk", "floor", "proxy", "tcp_proxy", "wrong_clock"]
 
 
 @pytest.fixture

@@ -5,6 +5,8 @@ test names, and the database: never through time.
 """
 
 import asyncio
+import os
+import signal
 import time
 from datetime import timedelta
 from pathlib import Path
@@ -84,6 +86,12 @@ async def chatty(args: dict[str, Any]) -> None:
     await asyncio.sleep(0)
     del task
     raise RuntimeError(args["text"])
+
+
+@app.job("poison", attempts=2, backoff=SOON)
+async def poison(args: dict[str, Any]) -> None:
+    """End the process as the kernel does when memory is short."""
+    os.kill(os.getpid(), signal.SIGKILL)
 
 
 @app.job("hoarder")
