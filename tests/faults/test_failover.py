@@ -62,6 +62,7 @@ async def site(pair: Pair) -> AsyncIterator[Site]:
         task = asyncio.create_task(worker.run())
         await worker.ready.wait()
         yield Site(app, ran)
+        pair.wait_no_longer()  # a test that failed half-way could not be cleared away
         worker.stop()
         await task
 

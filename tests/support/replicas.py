@@ -37,6 +37,12 @@ class Pair:
         self.on_primary("select pg_reload_conf()")
         self.until("select exists (select from pg_stat_replication where sync_state = 'sync')")
 
+    def wait_no_longer(self) -> None:
+        """Let go whoever waits for a replica, if the primary is still there."""
+        if self.primary.embedded.status().running:
+            self.on_primary("alter system reset synchronous_standby_names")
+            self.on_primary("select pg_reload_conf()")
+
     def part(self) -> None:
         """The replica hears no more of its primary, after it has heard everything up to now."""
         self.until(CAUGHT_UP)
