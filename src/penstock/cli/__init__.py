@@ -27,6 +27,8 @@ GROUPS: Final[Mapping[str, str]] = {
     "schedules": "schedules",
     "alerts": "alerts",
     "effects": "effects",
+    "batches": "batches",
+    "spend": "spend",
     "stats": "stats",
     "migrate": "migrate",
     "roles": "roles",

@@ -136,6 +136,7 @@ class BoundedRun(Crew):
                 return
 
     async def _prepare(self) -> None:
+        await self.reopen_types()
         await self.fetcher.reap()
         await self.fetcher.promote(self._group.types)
 

@@ -26,10 +26,10 @@ from penstock.engine.recorder import Recorder
 from penstock.engine.running import Stop
 from penstock.engine.slots import Slots
 from penstock.engine.workplace import Workplace
-from penstock.store import connect, schema, silence
+from penstock.store import connect, schema, silence, spend
 from penstock.store import types as type_store
 from penstock.store import workers as worker_store
-from penstock.telemetry import events
+from penstock.telemetry import events, item_events
 from penstock.version import VERSION
 
 if TYPE_CHECKING:
@@ -72,6 +72,13 @@ class Crew:
         self._adapters = adapters
         self.failure: BaseException | None = None  # what ended this crew before its time
         self.instance = uuid4()  # a successor of the same instance takes its name over at once
+
+    async def reopen_types(self) -> None:
+        """Let types go on that their daily cap had stopped, once they have room again (C-64)."""
+        gated = self.place.gated
+        asked = [t.policy for t in self._types.values() if t.policy.cap_micros is not None or t.name in gated]
+        for job_type in await spend.reopen(self.place.pool, asked):
+            item_events.spend_cap_lifted(job_type)
 
     async def settle(self) -> None:
         """Wait until everything taken has ended and is written."""

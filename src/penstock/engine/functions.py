@@ -172,7 +172,9 @@ class Functions:
         """Submitter and collector of a type with a lane; a pace that cannot hold raises `SettingsInvalid` (C-25)."""
         from penstock.engine.batches.pace import lane_functions  # it declares functions itself
 
-        return list(lane_functions(job_type, self._settings().active_profile(), self.collector))
+        settings = self._settings()
+        delete = settings.batch_delete_files
+        return list(lane_functions(job_type, settings.active_profile(), self.collector, delete_files=delete))
 
     def schedules(self) -> list[Declared]:
         """Everything with a cadence, as it goes to the database; a function's schedule has its name."""

@@ -1,10 +1,10 @@
 """Retention: what has been kept long enough goes, a small set at a time (C-67).
 
-How long finished jobs and their keys stay is the type's policy; audit, runs,
-attempts, skips and alerts go by the settings. Kept whatever their age: a job
-whose dead letter is not resolved, the original of a replay that is still
-there, an alert that nobody has acknowledged, an effect in doubt. The audit
-outlives its job.
+How long finished jobs and their keys stay is the type's policy; audit, spend,
+runs, batches, attempts, skips and alerts go by the settings. Kept whatever
+their age: a job whose dead letter is not resolved, the original of a replay
+that is still there, an alert that nobody has acknowledged, an effect in doubt.
+The audit outlives its job.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ async def prune(db: Db, settings: Settings, progress: Progress | None = None) ->
     await _found("audit", lambda: store.old_audit(db, audit), lambda some: store.prune_audit(db, some, audit), tell)
     for what, keep in (
         ("dead_letters", audit), ("attempts", runs), ("runs", runs), ("skips", runs), ("workers", runs),
-        ("alerts", alerts), ("keys", None), ("rates", None),
+        ("alerts", alerts), ("batches", runs), ("spend", audit), ("keys", None), ("rates", None),
     ):  # fmt: skip
         await _old(db, what, keep, tell)
     for what, count in removed.items():

@@ -184,6 +184,7 @@ class Worker(Crew):
         await self.fetcher.reap()
         for group in self.groups:
             await self.fetcher.promote(group.types)
+        await self.reopen_types()
         await self.fetcher.look_at_gates()
         self.announcer.look_now_and_then()
 

@@ -164,11 +164,6 @@ async def open_breaker(db: Db, job_type: str, code: str) -> bool:
     return bool(await db.fetchval("select penstock.open_breaker($1, $2, interval '0')", job_type, code))
 
 
-async def pending(db: Db, job_type: str, *, delete_files: bool) -> int:
-    """How much waits for the collector of *job_type*."""
-    return int(await db.fetchval(sql("batch_items/pending"), job_type, delete_files))
-
-
 # --------------------------------------------------------------------- items
 
 
@@ -232,6 +227,11 @@ def _settled(rows: Sequence[asyncpg.Record]) -> list[Settled]:
 async def with_files(db: Db, job_type: str, *, delete_files: bool, limit: int) -> list[asyncpg.Record]:
     """Collected batches whose files should go."""
     return await db.fetch(sql("batch_items/list_files"), job_type, delete_files, limit)
+
+
+async def count_files(db: Db, job_type: str, *, delete_files: bool) -> int:
+    """How many batches of *job_type* have files that should go now."""
+    return int(await db.fetchval(sql("batch_items/count_files"), job_type, delete_files))
 
 
 async def files_deleted(db: Db, batch_id: UUID) -> None:

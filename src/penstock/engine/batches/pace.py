@@ -10,7 +10,7 @@ from penstock.contract.errors import SettingsInvalid
 from penstock.contract.profiles import COLLECTOR_HEADROOM, DEFAULT_HEADROOM
 from penstock.engine.cadences import Cadence
 from penstock.engine.functions import Function
-from penstock.store import submissions
+from penstock.store import batch_items, submissions
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterator
@@ -25,7 +25,9 @@ if TYPE_CHECKING:
 _MINUTE: Final = timedelta(minutes=1)
 
 
-def lane_functions(job_type: JobType, profile: Profile, collect: Callable[[JobType], Collect]) -> Iterator[Function]:
+def lane_functions(
+    job_type: JobType, profile: Profile, collect: Callable[[JobType], Collect], *, delete_files: bool = True
+) -> Iterator[Function]:
     """The two functions of a lane: one takes jobs to the provider, the other brings answers back (Q-45, Q-46)."""
     lane, name = job_type.lane_schedule, job_type.name
     submit_every = lane.submit_every or profile.submitter_minutes * _MINUTE
@@ -36,7 +38,7 @@ def lane_functions(job_type: JobType, profile: Profile, collect: Callable[[JobTy
         lane.collector or f"{name}_batch_collector",
         call=collect(job_type),
         cadence=Cadence(every=collect_every),
-        pending=_pending(name),
+        pending=_pending(name, delete_files=delete_files),
         max_jobs=cap,
         max_runtime=job_type.policy.max_runtime,
     )
@@ -58,8 +60,9 @@ def collector_cap(job_type: JobType, profile: Profile, submit_every: timedelta, 
     return cap
 
 
-def _pending(job_type: str) -> Pending:
+def _pending(job_type: str, *, delete_files: bool) -> Pending:
     async def pending(pool: Pool) -> int:
-        return await submissions.count_open(pool, job_type)
+        files = await batch_items.count_files(pool, job_type, delete_files=delete_files)
+        return files + await submissions.count_open(pool, job_type)
 
     return pending
