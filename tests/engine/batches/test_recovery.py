@@ -9,7 +9,7 @@ from uuid import UUID
 
 import pytest
 
-from penstock import Failed, FailureClass
+from penstock import EffectUncertain, Failed, FailureClass
 from penstock.engine.batches.recovery import Recovered, recover
 from penstock.providers.port import Submission
 from penstock.store import claims, submissions
@@ -151,6 +151,21 @@ async def test_a_doubt_that_lasts_is_told_to_a_person_once(lane: Lane) -> None:
 
     (alert,) = await lane.alerts("batch_submission_unsettled")
     assert json.loads(alert["subject"])["code"] == "AUTH_DENIED"
+
+
+@pytest.mark.contract("C-66")
+async def test_a_provider_that_shows_only_ended_batches_is_waited_for(lane: Lane) -> None:
+    await in_doubt(lane, created=True)
+    lane.provider.refuse_find = EffectUncertain("a batch of that time is still running")
+    for _ in range(20):
+        await lane.pass_time(hours=1)
+        assert await recovery(lane) == Recovered(waiting=1)
+
+    batch = await lane.batch()
+    assert (batch["state"], batch["last_error_code"]) == ("uncertain", "NETWORK_TIMEOUT")
+    assert await lane.alerts("batch_submission_unsettled") == []
+    lane.provider.refuse_find = None
+    assert await recovery(lane) == Recovered(found=1)
 
 
 @pytest.mark.contract("C-36")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from datetime import timedelta
+from typing import Any
 
 import pytest
 
@@ -11,7 +12,7 @@ from penstock.contract.claims import Caps, Trigger
 from penstock.engine.batches.submitter import Submitter
 from penstock.engine.bounded import TimedRun
 from penstock.providers.port import BatchLimits, Submission
-from penstock.store import claims
+from penstock.store import claims, submissions
 from tests.engine.batches.conftest import SUBMITTER, TYPE, Lane, MakeLane
 
 
@@ -69,6 +70,31 @@ async def test_a_job_that_is_canceled_before_the_intent_leaves_no_gap(lane: Lane
     assert [(item["batch_item_index"], item["job_id"]) for item in items] == [(0, first), (1, third)]
     assert (await lane.job(second))["status"] == "canceled"
     assert [len(batch.lines) for batch in lane.provider.batches] == [2]
+
+
+async def test_a_parked_job_that_was_stopped_is_not_even_offered(lane: Lane, monkeypatch: pytest.MonkeyPatch) -> None:
+    first, second = await lane.fill(2)
+    offered: list[int] = []
+    intend = submissions.intend
+
+    async def count(db: Any, worker: str, draft: submissions.Draft) -> submissions.Intended:
+        offered.append(len(draft.items))
+        return await intend(db, worker, draft)
+
+    monkeypatch.setattr(submissions, "intend", count)
+    crew = submitter(lane)
+    await crew.open()
+    await crew._take_all()
+    await lane.owner.execute("select penstock.cancel($1, 'tester', null)", first)
+    async with asyncio.timeout(10):
+        while crew.place.held[first].stop is None:  # noqa: ASYNC110 - the word comes by the listener
+            await asyncio.sleep(0.01)
+    await crew._submit_parked()
+    await crew.settle()
+    await crew.close()
+
+    assert offered == [1]
+    assert (await lane.job(second))["status"] == "batch_submitted"
 
 
 async def test_a_job_that_is_canceled_on_its_way_stays_canceled(lane: Lane) -> None:

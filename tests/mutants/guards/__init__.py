@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from tests.mutants.guards import claiming, database, effects, enqueueing, failing, fences, leasing, limits
+from tests.mutants.guards import batches, claiming, database, effects, enqueueing, failing, fences, leasing, limits
 
 GUARDS: Final = (
     *fences.GUARDS,
@@ -19,4 +19,5 @@ GUARDS: Final = (
     *effects.GUARDS,
     *enqueueing.GUARDS,
     *limits.GUARDS,
+    *batches.GUARDS,
 )

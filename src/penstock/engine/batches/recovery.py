@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Final, cast
 
 from penstock.contract.calls import Route
 from penstock.contract.classify import classify
-from penstock.contract.errors import Failed
+from penstock.contract.errors import EffectUncertain, Failed
 from penstock.contract.failures import FailureClass
 from penstock.engine.alerts import Severity, raise_alert
 from penstock.engine.batches.sending import taken_of
@@ -38,6 +38,7 @@ LEASE: Final = timedelta(minutes=10)
 SKEW: Final = timedelta(minutes=10)  # between the provider's clock and ours
 WATCH: Final = timedelta(minutes=5)  # after which a submission that was given up is looked for again
 PATIENCE: Final = timedelta(hours=1)  # after which a person hears of a doubt
+LONG_PATIENCE: Final = timedelta(hours=26)  # where only an ended batch shows whose it is
 LONGEST: Final = 120.0  # seconds for one look
 _NEVER: Final = datetime.max.replace(tzinfo=UTC)
 
@@ -68,6 +69,8 @@ async def _settle(db: Db, adapters: Adapters, batch: Unsettled, recovery: str) -
     try:
         adapter, found = await _look(adapters, batch)
         kept = await _keep_one(adapter, found)
+    except EffectUncertain:  # asked, but not to be told before other batches have ended (C-66)
+        return await _leave(db, batch, recovery, None, LONG_PATIENCE)
     except Exception as error:  # whatever it is, it says nothing about the batch
         return await _leave(db, batch, recovery, str(classify(error, idempotent=True).error_class))
     if kept is not None:
@@ -92,8 +95,10 @@ async def _adopt(
     return "found", None
 
 
-async def _leave(db: Db, batch: Unsettled, recovery: str, code: str | None) -> tuple[str, str | None]:
-    await submissions.leave(db, batch.batch_id, recovery=recovery, code=code, patience=PATIENCE)
+async def _leave(
+    db: Db, batch: Unsettled, recovery: str, code: str | None, patience: timedelta = PATIENCE
+) -> tuple[str, str | None]:
+    await submissions.leave(db, batch.batch_id, recovery=recovery, code=code, patience=patience)
     return "waiting", code
 
 
