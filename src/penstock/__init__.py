@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from penstock.contract.backoff import FullJitter, Schedule
+from penstock.contract.calls import Answer, Execution, Request, Route, Usage
 from penstock.contract.errors import (
     Cancel,
     EffectBusy,
@@ -18,6 +19,7 @@ from penstock.contract.policies import Audit, Breaker, Dispatch, Limits, Policy,
 from penstock.contract.refresh import retry_once_refreshed
 from penstock.contract.statuses import Status
 from penstock.engine.app import Penstock
+from penstock.engine.batches.lane import LaneJob, LaneSchedule
 from penstock.engine.effects import Absent, Found
 from penstock.engine.functions import RunHandle
 from penstock.engine.job import Job
@@ -28,18 +30,22 @@ __version__ = VERSION
 
 __all__ = [
     "Absent",
+    "Answer",
     "Audit",
     "Breaker",
     "Cancel",
     "Dispatch",
     "EffectBusy",
     "EffectUncertain",
+    "Execution",
     "Failed",
     "FailureClass",
     "Found",
     "FullJitter",
     "Job",
     "JobType",
+    "LaneJob",
+    "LaneSchedule",
     "LeaseLost",
     "Limits",
     "NotPerformed",
@@ -47,10 +53,13 @@ __all__ = [
     "PenstockError",
     "Policy",
     "Rate",
+    "Request",
+    "Route",
     "RunHandle",
     "Schedule",
     "Snooze",
     "Status",
+    "Usage",
     "__version__",
     "retry_once_refreshed",
 ]

@@ -14,6 +14,7 @@ from penstock.engine.bounded import TimedRun
 from penstock.providers.port import BatchLimits, Submission
 from penstock.store import claims, submissions
 from tests.engine.batches.conftest import SUBMITTER, TYPE, Lane, MakeLane
+from tests.support.fake_provider import FakeAdapter
 
 
 def submitter(lane: Lane) -> Submitter:
@@ -197,6 +198,21 @@ async def test_what_is_parked_goes_back_when_the_run_dies_of_something_else(lane
     await crew.close()
 
     assert [(row["status"], row["attempt_count"]) for row in await lane.jobs()] == [("queued", 0)] * 2
+
+
+async def test_what_was_not_sent_yet_goes_back_when_the_run_breaks_off(lane: Lane) -> None:
+    def break_down(_url: str | None) -> FakeAdapter:
+        raise ZeroDivisionError
+
+    lane.app.use_adapters({"fake": lambda _url: FakeAdapter(lane.provider), "broken": break_down})
+    await lane.fill(1)
+    await lane.fill(2, adapter="broken")
+    await lane.fill(1, model="large")
+
+    assert (await lane.submit()).error == "RUNTIME_BUG"
+
+    rows = [(row["status"], row["attempt_count"]) for row in await lane.jobs()]
+    assert rows == [("batch_submitted", 0), ("queued", 0), ("queued", 0), ("queued", 0)]
 
 
 @pytest.mark.contract("C-36")

@@ -123,9 +123,12 @@ GUARDS: Final = (
     Guard(
         "what is parked goes back",
         SUBMITTER,
-        "            self._give_back(self._lot.leave(), timedelta(0), SHUTDOWN)\n",
-        "            self._lot.leave()\n",
-        (f"{CLAIMS}::test_what_is_parked_goes_back_when_the_run_dies_of_something_else",),
+        "self._give_back([*self._lot.leave(), *self._undecided.values()], timedelta(0), SHUTDOWN)",
+        "self._lot.leave()",
+        (
+            f"{CLAIMS}::test_what_is_parked_goes_back_when_the_run_dies_of_something_else",
+            f"{CLAIMS}::test_what_was_not_sent_yet_goes_back_when_the_run_breaks_off",
+        ),
     ),
     Guard(
         "a canceled job leaves the lot",

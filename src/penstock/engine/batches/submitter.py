@@ -27,6 +27,7 @@ from penstock.engine.running import Stop
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
+    from uuid import UUID
 
     from penstock.engine.batches.asking import Adapters
     from penstock.providers.port import BatchAdapter
@@ -44,6 +45,7 @@ class Submitter(BoundedRun):
         self.place.parking = self._lot = ParkingLot()
         self._sender = Sender(self.place, self.recorder.tally, self._run, self._overflow)
         self._sent: Counter[str] = Counter()  # batches, by type
+        self._undecided: dict[UUID, ParkedClaim] = {}  # out of the lot, and neither sent nor given back
         self._held_back: dict[str, tuple[timedelta, str | None]] = {}  # types whose breaker this run has opened
 
     async def work(self) -> None:
@@ -68,7 +70,7 @@ class Submitter(BoundedRun):
     async def close(self) -> None:
         """Give back what is still parked, record what is left, disconnect."""
         if hasattr(self, "_lot"):
-            self._give_back(self._lot.leave(), timedelta(0), SHUTDOWN)
+            self._give_back([*self._lot.leave(), *self._undecided.values()], timedelta(0), SHUTDOWN)
         await super().close()
 
     @property
@@ -84,7 +86,9 @@ class Submitter(BoundedRun):
                 )
 
     async def _submit_parked(self) -> None:
-        for shelf, members in shelved(self._lot.leave()).items():
+        parked = self._lot.leave()
+        self._undecided = {member.running.claim.job_id: member for member in parked}
+        for shelf, members in shelved(parked).items():
             await self._submit_shelf(shelf, deque(members))
 
     async def _submit_shelf(self, shelf: Shelf, waiting: deque[ParkedClaim]) -> None:
@@ -102,8 +106,10 @@ class Submitter(BoundedRun):
                 await self._submit(shelf, part, adapter, waiting)
 
     async def _submit(self, shelf: Shelf, part: Part, adapter: BatchAdapter, waiting: deque[ParkedClaim]) -> None:
+        self._decided(part.members)  # from its intent on a part is its own, whatever happens to this run
         sent = await self._sender.send(shelf, part, adapter)
         if sent is Sent.SHRUNK:
+            self._undecided |= {member.running.claim.job_id: member for member in part.members}
             waiting.extendleft(reversed(part.members))  # those that are still ours, under other numbers
             return
         self._sent[shelf.job_type] += 1
@@ -152,14 +158,21 @@ class Submitter(BoundedRun):
             elif member.running.stop is Stop.SHUTDOWN:
                 self._give_back([member], timedelta(0), SHUTDOWN)
             else:
+                self._decided([member])
                 self.recorder.put(member.running, LOST)
         return here
 
     def _refuse(self, misfits: Iterable[Misfit]) -> None:
         for misfit in misfits:
             running = misfit.member.running
+            self._decided([misfit.member])
             self.recorder.put(running, *judged(running, misfit.error, self.place.random))
 
     def _give_back(self, members: Iterable[ParkedClaim], delay: timedelta, code: str | None) -> None:
-        for member in members:
+        for member in list(members):
+            self._decided([member])
             self.recorder.put(member.running, Requeued(delay, code))
+
+    def _decided(self, members: Iterable[ParkedClaim]) -> None:
+        for member in members:
+            self._undecided.pop(member.running.claim.job_id, None)
