@@ -14,7 +14,9 @@ from penstock import Failed, FailureClass
 from penstock.contract.classify import Failure
 from penstock.contract.custom_ids import custom_id
 from penstock.contract.keys import uuid7
+from penstock.engine.batches import items
 from penstock.providers.port import BadLine, ItemResult, Phase
+from penstock.store.batch_items import Name
 from tests.engine.batches.conftest import MakeLane
 from tests.engine.batches.returning import Home, all_answers, answer, error, make_home, store
 from tests.support.fake_provider import FakeBatch
@@ -291,3 +293,21 @@ async def test_equal_lines_are_told_by_their_digest_alone(home: Home) -> None:
     await home.collected()
 
     assert await home.codes(ids) == [("failed", "BATCH_ITEM_AMBIGUOUS")]
+
+
+async def test_a_large_batch_waits_in_less_memory_than_its_text_takes(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(items, "ROOMY", 1000)
+    names = {f"id-{n}": Name(n, open=True) for n in range(50)}
+    text = "ein längerer Brief \ud83d mit \x00 und allem \U0001f600 " * 40
+
+    async def results() -> Any:
+        for name in names:
+            yield answer(name, text, data=[name])
+
+    sheet = await items.gather(results(), names)
+
+    held = sum(len(line._packed or b"") for line in sheet.lines.values())
+    assert held < 50 * len(text) / 4
+    found = [line.unpack().answer for line in sheet.lines.values()]
+    assert all(said is not None and said.text == text for said in found)
+    assert [said.data for said in found if said is not None] == [[name] for name in names]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from datetime import timedelta
 from typing import Any
 
@@ -13,6 +14,7 @@ from penstock import Failed, FailureClass
 from penstock.contract.calls import Answer
 from penstock.engine.batches.items import gather
 from penstock.engine.batches.lane import LaneSchedule
+from penstock.engine.retention import prune
 from penstock.providers.port import ItemResult, Phase
 from penstock.store.batch_items import Name
 from tests.engine.batches.conftest import COLLECTOR, MakeLane
@@ -246,3 +248,50 @@ async def test_a_batch_that_runs_is_asked_after_less_and_less_often(home: Home) 
     assert waits == sorted(waits)
     assert waits[-1] == 15 * 60
     assert await home.states() == ["open"]
+
+
+async def test_a_collector_needs_no_more_than_the_rights_of_a_worker(
+    make_lane: MakeLane, role_dsn: Callable[[str], str]
+) -> None:
+    home = await make_home(make_lane, daily_spend_cap="5")
+    ids = await home.sent(3)
+
+    def lines(batch: FakeBatch) -> list[ItemResult]:
+        first, second, third = all_answers(batch)
+        return [
+            first,
+            error(second.custom_id, FailureClass.SCHEMA_INVALID, retryable=False),
+            error(third.custom_id, FailureClass.UPSTREAM_5XX, retryable=True),
+        ]
+
+    home.provider.lines = lines
+    done = await home.collect(dsn=role_dsn("penstock_worker"))
+
+    assert done.error is None
+    assert [status for status, _ in await home.codes(ids)] == ["completed", "failed", "queued"]
+    assert (await home.batch())["files_deleted_at"] is not None
+
+
+@pytest.mark.contract("C-67")
+async def test_items_leave_with_their_jobs_and_a_batch_when_its_last_job_is_gone(make_lane: MakeLane) -> None:
+    home = await make_home(make_lane, keep_finished=timedelta(days=5))
+    done, waits = await home.sent(2)
+    home.provider.lines = lambda batch: [
+        all_answers(batch)[0],
+        error(all_answers(batch)[1].custom_id, FailureClass.UPSTREAM_5XX, retryable=True),
+    ]
+    await home.collected()
+    await home.pass_time(days=100)
+
+    await prune(home.app.pool, home.app.settings)
+    assert [item["job_id"] for item in await home.items()] == [waits]
+    assert len(await home.batches()) == 1
+    assert {effect["job_id"] for effect in await home.effects()} == {waits}
+    assert done not in {row["job_id"] for row in await home.jobs()}
+
+    await home.owner.execute("select penstock.cancel($1, 'me', 'old')", waits)
+    await home.pass_time(days=300)
+    await prune(home.app.pool, home.app.settings)
+
+    assert (await home.items(), await home.batches(), await home.effects()) == ([], [], [])
+    assert await home.owner.fetchval("select count(*) from penstock.spend") == 0

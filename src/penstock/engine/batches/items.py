@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import zlib
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Final
 
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
     from penstock.store.batch_items import Name
     from penstock.store.connect import Record
 
+ROOMY: Final = 32_000_000  # bytes of answers that wait as they are; beyond that each is squeezed
 AMBIGUOUS: Final = Failure(FailureClass.BATCH_ITEM_AMBIGUOUS, retryable=False)
 MISSING: Final = Failure(FailureClass.BATCH_ITEM_MISSING, retryable=False)
 EXPIRED: Final = Failure(FailureClass.BATCH_EXPIRED, retryable=True)
@@ -39,6 +41,7 @@ class Line:
     at: datetime | None = None
     digest: str = ""
     _packed: bytes | None = field(default=None, repr=False)  # the answer's text while the line waits for its turn
+    _squeezed: bool = False
     _parsed: bool = False  # its data can be read from its text again
 
     @property
@@ -46,18 +49,21 @@ class Line:
         """What it used, as the provider counted it; nothing where there was no answer."""
         return Usage() if self.answer is None else self.answer.usage
 
-    def pack(self) -> Line:
-        """Hold the answer as bytes: a large batch waits in memory, and text takes up to four times as much."""
+    def pack(self, *, squeeze: bool = False) -> int:
+        """Hold the answer as bytes, and tell how many: text takes up to four times as much."""
         if self.answer is not None:
-            self._packed = self.answer.text.encode("utf-8", "surrogatepass")
+            plain = self.answer.text.encode("utf-8", "surrogatepass")
+            self._packed = zlib.compress(plain, 1) if squeeze else plain
+            self._squeezed = squeeze
             self._parsed = self.answer.data is not None and _reads_as(self.answer.text, self.answer.data)
             self.answer = replace(self.answer, text="", data=None if self._parsed else self.answer.data)
-        return self
+        return len(self._packed or b"")
 
     def unpack(self) -> Line:
         """The answer as it was, for the one moment in which it is judged."""
         if self._packed is not None and self.answer is not None:
-            text = self._packed.decode("utf-8", "surrogatepass")
+            plain = zlib.decompress(self._packed) if self._squeezed else self._packed
+            text = plain.decode("utf-8", "surrogatepass")
             self.answer = replace(self.answer, text=text, data=json.loads(text) if self._parsed else self.answer.data)
             self._packed = None
         return self
@@ -86,6 +92,7 @@ async def gather(results: AsyncIterator[ItemResult], names: Mapping[str, Name]) 
     sheet = Sheet()
     seen: dict[str, str] = {}
     doubled: set[str] = set()
+    held = 0
     async for result in results:
         name = names.get(result.custom_id)
         if name is None:
@@ -99,9 +106,9 @@ async def gather(results: AsyncIterator[ItemResult], names: Mapping[str, Name]) 
             continue
         seen[result.custom_id] = result.digest
         if name.open:
-            sheet.lines[result.custom_id] = Line(
-                result.answer, result.failure, at=result.at or _time_of(result.answer), digest=result.digest
-            ).pack()
+            at = result.at or _time_of(result.answer)
+            line = sheet.lines[result.custom_id] = Line(result.answer, result.failure, at=at, digest=result.digest)
+            held += line.pack(squeeze=held > ROOMY)
     sheet.doubled, sheet.found = len(doubled), len(seen)
     return sheet
 
