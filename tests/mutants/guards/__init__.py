@@ -8,7 +8,18 @@ from __future__ import annotations
 
 from typing import Final
 
-from tests.mutants.guards import batches, claiming, database, effects, enqueueing, failing, fences, leasing, limits
+from tests.mutants.guards import (
+    batches,
+    claiming,
+    collecting,
+    database,
+    effects,
+    enqueueing,
+    failing,
+    fences,
+    leasing,
+    limits,
+)
 
 GUARDS: Final = (
     *fences.GUARDS,
@@ -20,4 +31,5 @@ GUARDS: Final = (
     *enqueueing.GUARDS,
     *limits.GUARDS,
     *batches.GUARDS,
+    *collecting.GUARDS,
 )
