@@ -94,7 +94,8 @@ def test_a_bad_request_fails_its_own_item_only(anthropic: Anthropic, emulator: E
 
 
 def test_a_create_is_refused_as_a_whole(anthropic: Anthropic) -> None:
-    twice, spaced = requests(1) * 2, [{**requests(1)[0], "custom_id": "a b"}]
+    twice: Any = requests(1) * 2
+    spaced: Any = [{**requests(1)[0], "custom_id": "a b"}]
     with pytest.raises(sdk.BadRequestError, match="unique"):
         anthropic.messages.batches.create(requests=twice)
     with pytest.raises(sdk.BadRequestError, match="pattern"):

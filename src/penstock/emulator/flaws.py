@@ -7,11 +7,12 @@ from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 from penstock.emulator.faults import Rule
-from penstock.emulator.questions import compact
+from penstock.emulator.questions import CHARACTERS_PER_TOKEN, Question, compact, tokens
 from penstock.emulator.sentences import FOREIGN
 
 DIFFERENT: Final = "On second thoughts, another answer altogether."
 HUGE: Final = 1_000_000
+UNLIMITED: Final = frozenset({"huge", "refusal", "content_filter", "failed"})
 PADDING: Final = "much too long "
 PROSE: Final = "I am afraid there is no JSON in this answer."
 
@@ -21,6 +22,15 @@ def spoil(text: str, rule: Rule | None, *, differs: bool = False) -> str:
     if rule is not None and rule.kind in FLAWS:
         return FLAWS[rule.kind](text, rule)
     return put(text, DIFFERENT) if differs else text
+
+
+def limited(question: Question, text: str, rule: Rule | None) -> tuple[str, str]:
+    """How the answer ends and its text: an honest one stops where the request's limit says."""
+    kind = rule.kind if rule else ""
+    limit = question.max_output_tokens
+    if limit is None or tokens(text) <= limit or kind in UNLIMITED:
+        return kind, text
+    return "incomplete", text[: limit * CHARACTERS_PER_TOKEN]
 
 
 def put(text: str, sentence: str) -> str:

@@ -6,7 +6,7 @@ import asyncio
 import socket
 import threading
 from collections.abc import Mapping, Sequence
-from types import TracebackType
+from types import FrameType, TracebackType
 from typing import Any, Self
 
 import uvicorn
@@ -201,7 +201,6 @@ class Server(uvicorn.Server):
             )
         )
         self._socket = socket.create_server((host, port), backlog=512)
-        self._loop: asyncio.AbstractEventLoop | None = None
         self.listening = threading.Event()
         self.url = f"http://{host}:{self._socket.getsockname()[1]}"
 
@@ -211,12 +210,15 @@ class Server(uvicorn.Server):
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         """Tell when clients may come."""
-        self._loop = asyncio.get_running_loop()
         await super().startup(sockets)
         self.listening.set()
 
+    def handle_exit(self, sig: int, frame: FrameType | None) -> None:  # noqa: ARG002 - uvicorn's signature
+        """Leave with code 0: being told to stop is how this ends."""
+        self.leave()
+
     def leave(self) -> None:
-        """Stop from another thread."""
+        """Stop, also from another thread."""
         self.force_exit = True
         self.should_exit = True
 

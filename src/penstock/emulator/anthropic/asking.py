@@ -9,7 +9,8 @@ from starlette.requests import Request
 
 from penstock.emulator.desk import known_model, project_of
 from penstock.emulator.faults import Rule
-from penstock.emulator.questions import CHARACTERS_PER_TOKEN, Question, joined, tokens
+from penstock.emulator.flaws import limited
+from penstock.emulator.questions import Question, joined, tokens
 from penstock.emulator.replies import Refused
 from penstock.emulator.schemas import strict_problem
 from penstock.emulator.world import World
@@ -53,10 +54,7 @@ def _schema(body: Mapping[str, Any]) -> Mapping[str, Any] | None:
 
 def answer_body(answer_id: str, question: Question, text: str, rule: Rule | None) -> dict[str, Any]:
     """A message."""
-    kind = rule.kind if rule else ""
-    limit = question.max_output_tokens
-    if limit is not None and tokens(text) > limit and kind != "huge":
-        kind, text = "incomplete", text[: limit * CHARACTERS_PER_TOKEN]
+    kind, text = limited(question, text, rule)
     refused = kind in {"refusal", "content_filter"}
     stop = "refusal" if refused else "max_tokens" if kind == "incomplete" else "end_turn"
     return {

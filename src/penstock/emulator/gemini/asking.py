@@ -9,7 +9,8 @@ from starlette.requests import Request
 
 from penstock.emulator.desk import known_model, project_of
 from penstock.emulator.faults import Rule
-from penstock.emulator.questions import CHARACTERS_PER_TOKEN, Question, joined, tokens
+from penstock.emulator.flaws import limited
+from penstock.emulator.questions import Question, joined, tokens
 from penstock.emulator.replies import Refused
 from penstock.emulator.world import World
 
@@ -51,10 +52,7 @@ def question_of(world: World, model: str, body: Mapping[str, Any], custom_id: st
 
 def answer_body(answer_id: str, question: Question, text: str, rule: Rule | None) -> dict[str, Any]:
     """The body of a reply with status 200; a blocked prompt has no candidates at all."""
-    kind = rule.kind if rule else ""
-    limit = question.max_output_tokens
-    if limit is not None and tokens(text) > limit and kind != "huge":
-        kind, text = "incomplete", text[: limit * CHARACTERS_PER_TOKEN]
+    kind, text = limited(question, text, rule)
     used = 0 if kind == "content_filter" else tokens(text)
     made: dict[str, Any] = {
         "usageMetadata": {

@@ -5,8 +5,9 @@ from __future__ import annotations
 from typing import Any, Final
 
 from penstock.emulator.faults import Rule
+from penstock.emulator.flaws import limited
 from penstock.emulator.openai.asking import CHAT
-from penstock.emulator.questions import CHARACTERS_PER_TOKEN, Question, tokens
+from penstock.emulator.questions import Question, tokens
 
 REFUSAL: Final = "I'm sorry, but I can't assist with that."
 
@@ -15,10 +16,7 @@ def answer_body(
     endpoint: str, answer_id: str, at: float, question: Question, text: str, rule: Rule | None
 ) -> dict[str, Any]:
     """The body of a reply with status 200."""
-    kind = rule.kind if rule else ""
-    limit = question.max_output_tokens
-    if limit is not None and tokens(text) > limit and kind != "huge":
-        kind, text = "incomplete", text[: limit * CHARACTERS_PER_TOKEN]
+    kind, text = limited(question, text, rule)
     shape = _chat if endpoint == CHAT else _response
     return shape(answer_id, int(at), question, text, kind, rule)
 

@@ -1,0 +1,117 @@
+"""The emulator in a process of its own, steered over HTTP: what chaos tests and demos use."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from urllib.error import HTTPError
+
+import openai as sdk
+import pytest
+
+from penstock.emulator import Emulator, RemoteEmulator
+from tests.emulator.test_openai import SUBMISSION, submit
+from tests.support.emulator import EmulatorProcess, openai_lines
+
+
+def client_of(emulator: RemoteEmulator | Emulator) -> sdk.OpenAI:
+    return sdk.OpenAI(base_url=emulator.openai_base_url, api_key="any", max_retries=0)
+
+
+def test_the_command_serves_a_script_and_leaves_when_asked(tmp_path: Path) -> None:
+    script = {
+        "faults": [{"kind": "drop_after", "method": "POST", "path": "/batches$", "nth": 1}],
+        "answers": [{"contains": "flour", "answer": {"text": "Mehl"}}],
+    }
+    path = tmp_path / "script.json"
+    path.write_text(json.dumps(script))
+    with EmulatorProcess("--faults", str(path), "--seed", "3", "--finish-after", "3600") as emulator:
+        with client_of(emulator) as client:
+            assert json.loads(client.responses.create(model="m", input="flour").output_text) == {"text": "Mehl"}
+            with pytest.raises(sdk.APIConnectionError):
+                submit(client, openai_lines(2))
+        token = SUBMISSION.replace("-", "")
+        assert emulator.state()["openai"]["tokens"][token]["live"] == 1
+        with client_of(emulator) as later:
+            (orphan,) = later.batches.list()
+            emulator.advance(3600)
+            assert later.batches.retrieve(orphan.id).status == "completed"
+        assert emulator.state()["openai"]["stages"] == {"completed": 1}
+        assert emulator.stop() == 0
+
+
+def test_faults_answers_and_memory_are_steered_from_outside(emulator: Emulator) -> None:
+    remote = RemoteEmulator(emulator.url)
+    remote.add_fault("server_error", path="/responses$", times=1)
+    remote.add_answer("canned", regex="^|$")
+    with client_of(remote) as client:
+        with pytest.raises(sdk.InternalServerError):
+            client.responses.create(model="m", input="x")
+        assert client.responses.create(model="m", input="x").output_text == "canned"
+    assert [call["status"] for call in remote.calls()] == [500, 200]
+    assert remote.state()["openai"]["calls"] == {"POST /v1/responses": 2}
+    remote.reset()
+    assert remote.state()["openai"]["calls"] == {}
+    with pytest.raises(HTTPError) as refused:
+        remote.add_fault("no such thing")
+    with refused.value:
+        assert "there is no fault 'no such thing'" in refused.value.read().decode()
+
+
+def test_a_client_killed_in_the_middle_leaves_the_state_alone(emulator: Emulator) -> None:
+    emulator.faults.add("delay", seconds=30, path="/batches$", method="POST")
+    code = f"""
+import openai
+client = openai.OpenAI(base_url={emulator.openai_base_url!r}, api_key="k", max_retries=0)
+file = client.files.create(purpose="batch", file=("x.jsonl", b"{{}}"))
+print("uploaded", flush=True)
+client.batches.create(input_file_id=file.id, endpoint="/v1/responses", completion_window="24h")
+"""
+    with subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True) as child:
+        assert child.stdout
+        assert child.stdout.readline() == "uploaded\n"
+        child.kill()
+    assert [file.name for file in emulator.files] == ["x.jsonl"]
+    assert emulator.world.problems == []
+
+
+@pytest.mark.parametrize(
+    ("script", "said"),
+    [
+        ("{", "is no JSON"),
+        ("[]", "has to be an object"),
+        ('{"fault": []}', "not ['fault']"),
+        ('{"faults": [{"kind": "dropp"}]}', "there is no fault 'dropp'"),
+        ('{"answers": [{"contains": "x"}]}', "needs 'answer'"),
+    ],
+)
+def test_a_wrong_script_is_told_and_not_served(tmp_path: Path, script: str, said: str) -> None:
+    path = tmp_path / "script.json"
+    path.write_text(script)
+    command = [sys.executable, "-m", "penstock", "emulator", "--faults", str(path)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=30)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert said in done.stderr
+
+
+def test_a_port_in_use_is_told(emulator: Emulator) -> None:
+    port = emulator.url.rpartition(":")[2]
+    command = [sys.executable, "-m", "penstock", "emulator", "--port", port]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=30)
+    assert done.returncode == 1
+    assert "choose another --port" in done.stderr
+
+
+def test_a_bug_of_the_emulator_is_raised_and_not_taken_for_the_providers() -> None:
+    def broken(_question: object) -> str:
+        raise LookupError("the test's own answer is broken")
+
+    with (
+        pytest.raises(LookupError),
+        Emulator(answer=broken) as emulator,
+        client_of(emulator) as client,
+        pytest.raises(sdk.InternalServerError),
+    ):
+        client.responses.create(model="m", input="x")
