@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
 from typing import Any
 from uuid import UUID
 
@@ -52,14 +52,14 @@ class Script(httpx2.AsyncBaseTransport):
         return json.loads(self.requests[-1].content)
 
 
-class Forever(httpx2.AsyncByteStream):
-    """A body that breaks off after what it has."""
+class Stream(httpx2.AsyncByteStream):
+    """A body that ends, or breaks off, after what it has."""
 
     def __init__(self, content: bytes, error: Exception | None = None) -> None:
         self.content = content
         self.error = error
 
-    async def __aiter__(self) -> Any:
+    async def __aiter__(self) -> AsyncIterator[bytes]:
         yield self.content
         if self.error is not None:
             raise self.error
@@ -71,9 +71,9 @@ def _fresh(reply: httpx2.Response) -> httpx2.Response:
 
 
 def answer(body: object, status: int = 200, **headers: str) -> httpx2.Response:
-    return httpx2.Response(
-        status, json=body, headers={name.replace("_", "-"): value for name, value in headers.items()}
-    )
+    """A JSON answer; escapes keep what UTF-8 has no form for."""
+    named = {name.replace("_", "-"): value for name, value in headers.items()}
+    return httpx2.Response(status, content=json.dumps(body), headers={"content-type": "application/json", **named})
 
 
 def request(
@@ -100,3 +100,8 @@ def adapters(script: Script) -> Adapters:
 
 def jsonl(*lines: object) -> bytes:
     return b"".join(json.dumps(line).encode() + b"\n" for line in lines)
+
+
+def caused(error: Exception, cause: Exception) -> Exception:
+    error.__cause__ = cause
+    return error

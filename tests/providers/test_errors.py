@@ -13,15 +13,10 @@ import pytest
 from penstock.contract.errors import Failed
 from penstock.contract.failures import FailureClass as F
 from tests.providers.kinds import ANTHROPIC, CHAT, GEMINI, RESPONSES, Kind, each_kind
-from tests.providers.support import KEY, Reply, Script, adapters, answer, request
+from tests.providers.support import KEY, Reply, Script, adapters, answer, caused, request
 
 OPENAI = (RESPONSES, CHAT)
 EVERY = (RESPONSES, CHAT, GEMINI, ANTHROPIC)
-
-
-def caused(error: Exception, cause: Exception) -> Exception:
-    error.__cause__ = cause
-    return error
 
 
 NETWORK: list[tuple[str, Exception, F]] = [

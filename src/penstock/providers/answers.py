@@ -59,13 +59,17 @@ def fit(answer: Answer, schema: Mapping[str, Any] | None) -> Answer:
 
 
 def as_document(answer: Answer) -> Answer:
-    """*answer* with its data where the text is a JSON object or list, as far as can be told without a schema."""
+    """*answer* with its data where the text is a JSON object or list, as far as can be told without a schema.
+
+    Prose is left as it is; JSON that hides a NUL or a lone surrogate is refused.
+    """
     if answer.text.lstrip()[:1] not in ("{", "["):
         return answer
     try:
-        return replace(answer, data=_parsed(answer.text))
-    except Failed:
+        data = _loaded(answer.text)
+    except (ValueError, RecursionError):
         return answer
+    return replace(answer, data=_stored(answer.text, data))
 
 
 def item_of(custom_id: str, read: Callable[[], Answer], *, at: datetime | None, digest: str) -> ItemResult:
@@ -129,16 +133,26 @@ def count(value: object) -> int | None:
 def _parsed(text: str) -> Any:
     data, failed = None, False
     try:
-        data = json.loads(text, parse_constant=_refuse)
+        data = _loaded(text)
     except (ValueError, RecursionError):
         failed = True
-    if failed or ("\\u" in text and not _storable(data)):
+    if failed:
+        raise Failed(FailureClass.SCHEMA_INVALID)
+    return _stored(text, data)
+
+
+def _loaded(text: str) -> Any:
+    return json.loads(text, parse_constant=_refuse)
+
+
+def _stored(text: str, data: Any) -> Any:
+    """*data* if it can be stored: an escape in *text* hides a NUL or a lone surrogate from `checked_text`."""
+    if "\\u" in text and not _storable(data):
         raise Failed(FailureClass.SCHEMA_INVALID)
     return data
 
 
 def _storable(data: object) -> bool:
-    """Whether no text in *data* holds a NUL or a lone surrogate: an escape hides both from `checked_text`."""
     waiting = [data]
     while waiting:
         value = waiting.pop()

@@ -7,7 +7,7 @@ ids of its results, and those exist once it has ended (C-66).
 from __future__ import annotations
 
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any, ClassVar, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from penstock.contract.calls import Answer
 from penstock.contract.errors import EffectUncertain, Failed
@@ -49,13 +49,13 @@ _STOPS: Final[Mapping[str, FailureClass]] = {
 class AnthropicMessages:
     """Messages."""
 
-    kind: ClassVar[str] = "anthropic_messages"
-    provider: ClassVar[str] = "anthropic"
-    supports_micro_batch: ClassVar[bool] = False
-    limits: ClassVar[BatchLimits] = BatchLimits(
+    kind: str = "anthropic_messages"
+    provider: str = "anthropic"
+    supports_micro_batch: bool = False
+    limits: BatchLimits = BatchLimits(
         items=100_000, body_bytes=200_000_000, window=timedelta(hours=24), grace=timedelta(minutes=10)
     )
-    lookup: ClassVar[Lookup] = Lookup.AFTER_END
+    lookup: Lookup = Lookup.AFTER_END
 
     def __init__(self, client: AsyncAnthropic) -> None:
         self._wire = Wire(client)

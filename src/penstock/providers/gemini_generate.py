@@ -9,9 +9,10 @@ from __future__ import annotations
 import asyncio
 from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING, ClassVar, Final, cast
+from typing import TYPE_CHECKING, Final, cast
 
 from google.genai import types
+from google.genai.errors import APIError
 
 from penstock.contract.errors import Failed
 from penstock.contract.failures import FailureClass
@@ -46,6 +47,7 @@ PHASES: Final[Mapping[str, Phase]] = {
     "JOB_STATE_EXPIRED": Phase.EXPIRED,
 }
 WINDOW: Final = timedelta(hours=48)
+_FORBIDDEN: Final = 403
 _MOST_LISTED: Final = 100_000
 _LOOKS: Final = 120  # at a file that is not ready yet
 
@@ -53,12 +55,12 @@ _LOOKS: Final = 120  # at a file that is not ready yet
 class GeminiGenerate:
     """generateContent. *pause*: seconds between two looks at a file that is not ready yet."""
 
-    kind: ClassVar[str] = "gemini_generate"
-    provider: ClassVar[str] = "gemini"
-    supports_micro_batch: ClassVar[bool] = False
+    kind: str = "gemini_generate"
+    provider: str = "gemini"
+    supports_micro_batch: bool = False
     # The provider takes 2 GB; what is collected has to fit in memory.
-    limits: ClassVar[BatchLimits] = BatchLimits(items=50_000, body_bytes=200_000_000, window=WINDOW)
-    lookup: ClassVar[Lookup] = Lookup.BY_TOKEN
+    limits: BatchLimits = BatchLimits(items=50_000, body_bytes=200_000_000, window=WINDOW)
+    lookup: Lookup = Lookup.BY_TOKEN
 
     def __init__(self, client: Client, *, pause: float = 1.0) -> None:
         self._client = client  # a forgotten client closes itself
@@ -172,7 +174,7 @@ class GeminiGenerate:
     @asks
     async def _delete(self, file_id: str) -> None:
         config = types.DeleteFileConfig(http_options=_within(CONTROL_SECONDS))
-        with _reading():
+        with _reading(), _of_a_file():
             await self._client.aio.files.delete(name=safe_id(file_id), config=config)
 
     async def _ready(self, file: types.File) -> str:
@@ -193,7 +195,7 @@ class GeminiGenerate:
         content = _Sink()
         config = types.DownloadFileConfig(http_options=_within(TRANSFER_SECONDS))
         async with asyncio.timeout(TRANSFER_SECONDS):
-            with _reading():
+            with _reading(), _of_a_file():
                 await self._client.aio.files.download(file=name, destination=cast("io.IOBase", content), config=config)
         return await lines.proven(content.bytes, await self._size(name))
 
@@ -202,13 +204,13 @@ class GeminiGenerate:
         try:
             return await self._told_size(name)
         except Failed as failed:
-            if failed.error_class in (FailureClass.NOT_FOUND, FailureClass.AUTH_DENIED, FailureClass.SCHEMA_INVALID):
+            if failed.error_class in (FailureClass.NOT_FOUND, FailureClass.SCHEMA_INVALID):
                 return None
             raise
 
     @asks
     async def _told_size(self, name: str) -> int | None:
-        with _reading():
+        with _reading(), _of_a_file():
             return (await self._client.aio.files.get(name=name)).size_bytes
 
 
@@ -235,6 +237,20 @@ def _reading() -> Iterator[None]:
         raise Unreadable
 
 
+@contextmanager
+def _of_a_file() -> Iterator[None]:
+    """Gemini answers 403 for a file that is gone, as it does for one of somebody else's; a bad key is a 400."""
+    gone = False
+    try:
+        yield
+    except APIError as error:
+        gone = error.code == _FORBIDDEN
+        if not gone:
+            raise
+    if gone:
+        raise Failed(FailureClass.NOT_FOUND)
+
+
 def _within(seconds: float) -> types.HttpOptions:
     return types.HttpOptions(timeout=max(1, round(seconds * 1000)))
 
@@ -247,7 +263,7 @@ def _model(name: str) -> str:
 
 
 def _state(job: types.BatchJob) -> BatchState:
-    said = str(getattr(job.state, "value", job.state))
+    said = str(getattr(job.state, "value", job.state)).replace("BATCH_STATE_", "JOB_STATE_")  # not all are mapped
     name = word(job.name)
     if not name:
         raise Unreadable

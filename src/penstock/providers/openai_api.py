@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from datetime import datetime, timedelta
-from typing import IO, TYPE_CHECKING, Any, ClassVar, Final, cast
+from typing import IO, TYPE_CHECKING, Any, Final, cast
 
 from penstock.providers import lines, openai_states
 from penstock.providers.answers import body_of, fit, item_of, items, mapping, moment, word
@@ -35,11 +35,11 @@ _OK: Final = range(200, 300)
 class OpenAIAdapter:
     """All of an adapter but what its endpoint's requests and answers look like."""
 
-    provider: ClassVar[str] = "openai"
-    supports_micro_batch: ClassVar[bool] = False
-    limits: ClassVar[BatchLimits] = LIMITS
-    lookup: ClassVar[Lookup] = Lookup.BY_TOKEN
-    endpoint: ClassVar[str]
+    provider: str = "openai"
+    supports_micro_batch: bool = False
+    limits: BatchLimits = LIMITS
+    lookup: Lookup = Lookup.BY_TOKEN
+    endpoint: str
 
     def __init__(self, client: AsyncOpenAI) -> None:
         self._client = client

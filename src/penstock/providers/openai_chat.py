@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, ClassVar, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from penstock.contract.calls import Answer
 from penstock.contract.errors import Failed
@@ -27,8 +27,8 @@ _UNFINISHED: Final[Mapping[str, FailureClass]] = {
 class OpenAIChat(OpenAIAdapter):
     """Chat completions."""
 
-    kind: ClassVar[str] = "openai_chat"
-    endpoint: ClassVar[str] = "/chat/completions"
+    kind: str = "openai_chat"
+    endpoint: str = "/chat/completions"
 
     def body(self, request: Request) -> dict[str, Any]:
         """One request: the instructions, then one user's text."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, ClassVar, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from penstock.contract.calls import Answer
 from penstock.contract.errors import Failed
@@ -22,8 +22,8 @@ _INCOMPLETE: Final[Mapping[str, FailureClass]] = {"content_filter": FailureClass
 class OpenAIResponses(OpenAIAdapter):
     """Responses."""
 
-    kind: ClassVar[str] = "openai_responses"
-    endpoint: ClassVar[str] = "/responses"
+    kind: str = "openai_responses"
+    endpoint: str = "/responses"
 
     def body(self, request: Request) -> dict[str, Any]:
         """One request; the provider is asked not to keep it."""
