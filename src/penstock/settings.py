@@ -28,6 +28,7 @@ from pydantic import (
 
 from penstock.contract.errors import SettingsInvalid
 from penstock.contract.payloads import MAX_BYTES, MAX_DEPTH
+from penstock.contract.prices import load_prices
 from penstock.contract.profiles import PROFILES, Profile, profile
 from penstock.contract.texts import mask_dsn
 
@@ -36,7 +37,7 @@ MAX_WORKER_NAME: Final = 100  # `claimed_by` holds no more (D-26)
 FROZEN_LISTENER: Final = 15.0  # seconds within which a dead listener must be noticed (C-29)
 HEARTBEATS_PER_LEASE: Final = 3
 PROVIDERS: Final = ("openai", "gemini", "anthropic")
-_SECRET: Final = frozenset({"dsn", "listen_dsn", *(f"{provider}_api_key" for provider in PROVIDERS)})
+_SECRET: Final = frozenset({"prices", "dsn", "listen_dsn", *(f"{provider}_api_key" for provider in PROVIDERS)})
 _KEY: Final = re.compile(r"[A-Za-z0-9._~+=-]{1,500}", re.ASCII)  # it goes into a header
 _HOST: Final = re.compile(r"[A-Za-z0-9]([A-Za-z0-9.-]{0,251}[A-Za-z0-9])?", re.ASCII)
 _HARMLESS: Final = re.compile(r"[-+0-9.,eE]{1,20}|[a-z_]{1,16}", re.ASCII)
@@ -206,6 +207,15 @@ class Settings(BaseModel):
     @classmethod
     def _level_in_small_letters(cls, value: object) -> object:
         return value.lower() if isinstance(value, str) else value
+
+    @field_validator("prices")
+    @classmethod
+    def _is_a_price_table(cls, value: str | None) -> str | None:
+        try:
+            load_prices(value)
+        except SettingsInvalid as error:
+            raise ValueError(str(error)) from None
+        return value
 
     @field_validator("profile")
     @classmethod

@@ -17,6 +17,9 @@ MATRIX: Final[dict[str, dict[str, str]]] = {
     "clock":                {O: "s", W: "s",    F: "s", P: "s"},
     "dead_letter_events":   {O: "",  W: "si",   F: "",  P: "si"},
     "dead_letter_overview": {O: "",  W: "s",    F: "",  P: "s"},
+    "batch_items":          {O: "",  W: "siu",  F: "",  P: "s"},
+    "batch_overview":       {O: "",  W: "s",    F: "",  P: "s"},
+    "batches":              {O: "",  W: "siu",  F: "",  P: "sU"},
     "dead_letters":         {O: "",  W: "siu",  F: "",  P: "su"},
     "effect_attempts":      {O: "",  W: "si",   F: "",  P: "s"},
     "effects":              {O: "",  W: "siu",  F: "",  P: "s"},
@@ -31,11 +34,12 @@ MATRIX: Final[dict[str, dict[str, str]]] = {
     "schedules":            {O: "",  W: "siu",  F: "",  P: "sU"},
     "schema_version":       {O: "s", W: "s",    F: "s", P: "s"},
     "skips":                {O: "",  W: "si",   F: "",  P: "s"},
+    "spend":                {O: "",  W: "siu",  F: "",  P: "s"},
     "stages":               {O: "",  W: "siu",  F: "",  P: "si"},
     "types":                {O: "s", W: "siu",  F: "",  P: "sU"},
     "workers":              {O: "",  W: "siu",  F: "",  P: "s"},
 }  # fmt: skip
-VIEWS: Final = {"dead_letter_overview", "job_stages", "prunable_jobs", "prunable_effects"}
+VIEWS: Final = {"batch_overview", "dead_letter_overview", "job_stages", "prunable_jobs", "prunable_effects"}
 
 # The columns behind the capital letters.
 COLUMNS: Final[dict[tuple[str, str, str], set[str]]] = {
@@ -53,6 +57,7 @@ COLUMNS: Final[dict[tuple[str, str, str], set[str]]] = {
         "job_type", "stage", "idempotency_key", "limit_key", "replay_of_job_id", "payload",
     },
     (P, "alerts", "update"): {"acknowledged_at", "acknowledged_by", "announced_at", "announce_tries"},
+    (P, "batches", "update"): {"cancel_asked_at", "next_poll_at"},
     (P, "schedules", "update"): {"enabled", "next_due_at", "requested_at", "requested_by"},
     (P, "types", "update"): {
         "paused_at", "paused_by", "pause_reason", "breaker", "breaker_failures", "breaker_code", "breaker_opened_at",

@@ -62,20 +62,24 @@ class Prices:
 
 
 def load_prices(source: str | None) -> Prices:
-    """Read the table from *source*: JSON text, or the path of a file that holds it. None is an empty table."""
+    """Read the table from *source*: JSON text, or the path of a file that holds it. None is an empty table.
+
+    A refusal says what the setting must be, and repeats nothing of it: it may
+    be a secret that was pasted into the wrong place.
+    """
     if source is None:
         return Prices()
     text = source if source.lstrip().startswith("{") else _read(Path(source))
     try:
         table = json.loads(text)
     except ValueError:
-        raise SettingsInvalid("the price table (PENSTOCK_PRICES) is not JSON; mend it, or unset it") from None
+        raise SettingsInvalid("must be a price table as JSON, and what it leads to is none") from None
     models = table.get("models") if isinstance(table, dict) else None
     if not isinstance(models, dict):
-        raise SettingsInvalid('the price table (PENSTOCK_PRICES) needs an object "models"; see the how-to of batches')
+        raise SettingsInvalid('must have an object "models"; the how-to of provider batches shows one')
     currency = table.get("currency", "USD")
     if not isinstance(currency, str) or not (currency.isalpha() and len(currency) == 3):  # noqa: PLR2004 - ISO 4217
-        raise SettingsInvalid('the "currency" of the price table is a code of three letters, such as USD')
+        raise SettingsInvalid('must have a "currency" of three letters, such as USD')
     return Prices({name: _price(name, entry) for name, entry in models.items()}, currency.upper())
 
 
@@ -100,20 +104,20 @@ def amount(what: str, value: object) -> Decimal:
 def _price(name: str, entry: object) -> Price:
     if not isinstance(entry, dict) or not {"input", "output"} <= entry.keys() <= _FIELDS:
         raise SettingsInvalid(
-            f"the price of model {name[:80]!r} needs input and output, each per million tokens, and may have batch"
+            f"must give model {name[:80]!r} input and output prices per million tokens; batch may stand beside them"
         )
     price = Price(**{part: amount(f"the {part} price of model {name[:80]!r}", entry[part]) for part in entry})
     if price.batch > 1:
-        raise SettingsInvalid(f"batch of model {name[:80]!r} is a part of the full price, between 0 and 1")
+        raise SettingsInvalid(f"must give model {name[:80]!r} a batch price as a part of the full one, from 0 to 1")
     return price
 
 
 def _read(path: Path) -> str:
     try:
         if path.stat().st_size > _LARGEST_FILE:
-            raise SettingsInvalid(f"the price table {path} is larger than {_LARGEST_FILE} bytes; is it the right file?")
+            raise SettingsInvalid(
+                f"is a file of more than {_LARGEST_FILE} bytes, which is no price table; name another"
+            )
         return path.read_text()
     except (OSError, UnicodeDecodeError):
-        raise SettingsInvalid(
-            f"the price table {path} (PENSTOCK_PRICES) cannot be read; give a JSON file or the JSON itself"
-        ) from None
+        raise SettingsInvalid("must name a JSON file that can be read, or hold the JSON itself") from None

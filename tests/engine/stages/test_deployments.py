@@ -1,4 +1,4 @@
-"""Stages that change while jobs wait, results that cannot be kept, and what a batch brings in."""
+"""Stages that change while jobs wait, and results that cannot be kept."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from penstock import Penstock, Schedule
 from penstock.contract.claims import Claim
 from penstock.contract.errors import LeaseLost, SettingsInvalid
 from penstock.contract.policies import Policy
-from penstock.store import claims, stages
+from penstock.store import claims
 from penstock.testing import Harness
 from tests.engine.looking import letter
 from tests.engine.looking import stages as counted
@@ -145,36 +145,6 @@ async def parked(app: Penstock, harness: Harness) -> Claim:
         claim.job_id,
     )
     return claim
-
-
-@pytest.mark.contract("C-05", "E-26")
-async def test_a_batch_item_of_an_early_stage_is_saved_and_the_job_goes_on_uncharged(app: Penstock) -> None:
-    seen: list[Any] = []
-    review = app.type("review", stages=("llm", "notify"))
-
-    @review.stage("llm")
-    async def llm(job: Any, args: Any) -> None:
-        raise AssertionError
-
-    @review.stage("notify")
-    async def notify(job: Any, args: Any) -> None:
-        seen.append(job.result("llm"))
-
-    async with Harness(app) as harness:
-        claim = await parked(app, harness)
-        result = stages.Saved(claim.job_id, claim.claim_seq, "llm", "notify", '{"critique": 7}')
-        stale = result._replace(claim_seq=claim.claim_seq - 1)
-
-        assert await stages.save(app.pool, [stale]) == set()
-        assert await harness.status(claim.job_id) == "batch_submitted"
-        assert await stages.save(app.pool, [result]) == {claim.job_id}
-        assert await stages.save(app.pool, [result]) == set()  # once
-
-        row = await harness.job(claim.job_id)
-        assert (row["status"], row["stage"], row["attempt_count"]) == ("queued", "notify", 0)
-        await harness.drain()
-        assert await harness.status(claim.job_id) == "completed"
-    assert seen == [{"critique": 7}]
 
 
 @pytest.mark.contract("C-31")
