@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from uuid import UUID, uuid4
@@ -18,9 +18,7 @@ from penstock.providers.port import BatchAdapter, BatchState, ItemResult, Lookup
 from penstock.providers.registry import Adapters
 from tests.providers.kinds import Kind, each_kind
 from tests.providers.support import KEY, request
-from tests.support.emulator import BATCH_SECONDS, emulator
-
-__all__ = ["emulator"]
+from tests.support.emulator import BATCH_SECONDS
 
 CREATE = r"(/batches|:batchGenerateContent)$"
 RESULTS = r"(/content|:download|/results)$"
@@ -59,6 +57,20 @@ class Desk:
 
     async def items(self, state: BatchState) -> dict[str, ItemResult]:
         return {item.custom_id: item async for item in self.adapter.results(state)}
+
+
+@pytest.fixture(scope="module")
+def started() -> Iterator[Emulator]:
+    """One server for all of them; a batch takes a minute of a clock that only `advance` moves."""
+    with Emulator(finish_after=BATCH_SECONDS, frozen=True) as server:
+        yield server
+
+
+@pytest.fixture
+def emulator(started: Emulator) -> Emulator:
+    """The same server, with nothing of the test before."""
+    started.reset()
+    return started
 
 
 @pytest.fixture
