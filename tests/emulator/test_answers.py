@@ -89,6 +89,11 @@ def test_single_calls_are_spoiled_in_each_providers_own_way(
     assert (message.stop_reason, message.content) == ("refusal", [])
 
 
+def test_a_fault_that_chooses_items_leaves_single_calls_alone(openai: OpenAI, emulator: Emulator) -> None:
+    emulator.faults.add("empty_answer", items=[0])
+    assert openai.responses.create(model="m", input="x").output_text
+
+
 def test_gemini_and_anthropic_items_can_be_refused_or_cut(
     gemini: Client, anthropic: Anthropic, emulator: Emulator
 ) -> None:

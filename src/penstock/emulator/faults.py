@@ -127,6 +127,7 @@ class Faults:
             for each in list(self.rules)
             if each.family in families
             and each.where in {None, where}
+            and (each.items is None or where != "call")  # who chooses items means a batch
             and fits(each, occasion)
             and each.strikes(self.random)
         ]
