@@ -10,6 +10,7 @@ import asyncpg
 import pytest
 
 from penstock import Penstock
+from penstock.contract.errors import StepRefused
 from penstock.store import claims
 from penstock.store import effects as store
 from penstock.testing import Harness
@@ -185,5 +186,5 @@ async def test_an_operator_cannot_settle_what_is_in_somebody_s_hand(app: Penstoc
     app.job("batch")(nothing)
     async with Harness(app) as harness:
         claim = await submitted(app, harness)
-        with pytest.raises(asyncpg.ObjectInUseError):
+        with pytest.raises(StepRefused, match="right now"):
             await store.resolve(app.pool, f"batch:submit:job:{claim.job_id}", happened=True, who="alex")
