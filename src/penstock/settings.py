@@ -321,7 +321,7 @@ def _read(given: dict[str, Any]) -> tuple[Settings | None, list[str]]:
 
 
 def _environment() -> dict[str, str]:
-    """What the environment says, as pydantic-settings would read it, whose import alone takes 0.1 s and 9 MB."""
+    """What the environment says, as pydantic-settings would read it, without its many sources: 1 MB less."""
     given = {name.upper(): value for name, value in os.environ.items() if value}
     variables = {name: f"{PREFIX}{name.upper()}" for name in Settings.model_fields}
     return {name: given[variable] for name, variable in variables.items() if variable in given}

@@ -7,7 +7,7 @@ carelessly cannot carry a user's text. Ids that a job type declares as its own
 The commands call `configure`. An application that runs a worker inside itself
 has its own say: its structlog gets the lines, or else the standard library's
 logger `penstock`. structlog is never imported here: a process that does not
-use it is spared 0.2 s and 6 MB.
+use it is spared 0.07 s and 5 MB.
 """
 
 from __future__ import annotations
