@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 async def test_a_hundred_killed_workers_lose_nothing_and_double_nothing(
     server: servers.PrivateServer, tmp_path: Path
 ) -> None:
-    verdict = await campaign.run(server.dsn, tmp_path / "world", kills=100, seed=20261115, workers=5)
+    verdict = await campaign.run(server.dsn, tmp_path / "world", kills=100, seed=20261115)
     assert verdict.kills >= 100
     assert verdict.jobs > 100
     assert verdict.problems == []
