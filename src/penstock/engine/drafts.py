@@ -27,7 +27,8 @@ if TYPE_CHECKING:
     from penstock.settings import Settings
 
 FURTHEST: Final = timedelta(days=3660)  # what is due later than this is a mistake
-SET_JOBS: Final = 1000  # per statement of a bulk enqueue: a set leaves in one write while the next one is encoded
+SET_JOBS: Final = 5000  # per statement of a bulk enqueue: the server writes one set while the next one is encoded
+BREATH_JOBS: Final = 500  # after so many of them the event loop of the caller gets its turn
 SET_BYTES: Final = 4_000_000  # or so many characters of payload
 
 
@@ -145,6 +146,10 @@ class Bulk:
 
     def sets(self) -> Iterator[NewJobs]:
         """Sets of at most SET_JOBS; asked for again, the same jobs come again."""
+        return (part for part in self.breathing_sets() if part is not None)
+
+    def breathing_sets(self) -> Iterator[NewJobs | None]:
+        """The same, with a None now and then while a set is being encoded: time to let others run."""
         start, texts, size = 0, [], 0
         for payload in self._payloads:
             text = self._drafts.text(payload, self._declared)
@@ -153,6 +158,8 @@ class Bulk:
             if len(texts) >= SET_JOBS or size >= SET_BYTES:
                 yield self._set(start, texts)
                 start, texts, size = start + len(texts), [], 0
+            elif len(texts) % BREATH_JOBS == 0:
+                yield None
         if texts:
             yield self._set(start, texts)
 

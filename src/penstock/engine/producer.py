@@ -203,7 +203,10 @@ class Producer:
         """Encode one set while the server writes the one before it."""
         under_way: asyncio.Task[PutMany] | None = None
         try:
-            for part in bulk.sets():
+            for part in bulk.breathing_sets():
+                if part is None:
+                    await asyncio.sleep(0)
+                    continue
                 if under_way is not None:
                     progress.add(await under_way)
                 under_way = asyncio.create_task(self._put_set(connection, part))

@@ -10,7 +10,7 @@ import asyncpg
 import pytest
 
 from penstock.contract.errors import IdempotencyKeyReused, PayloadRejected
-from penstock.engine.drafts import SET_JOBS
+from penstock.engine.drafts import BREATH_JOBS, NOW, SET_JOBS
 from tests.engine.enqueue.conftest import Office, until_waiting
 
 
@@ -150,3 +150,11 @@ async def test_a_type_is_announced_once_and_then_no_more(office: Office) -> None
     assert await office.owner.fetchval("select synced_at from penstock.types where job_type = 'fresh'") == before
     assert await office.owner.fetchval("select policy->>'marked' from penstock.types where job_type = 'fresh'") == "1"
     assert await office.count("fresh") == 4
+
+
+def test_a_set_is_encoded_in_small_steps_so_that_the_callers_other_tasks_get_their_turns(office: Office) -> None:
+    bulk = office.app._drafts.many("echo", [{"n": n} for n in range(SET_JOBS)], keys=None, limit_keys=None, when=NOW)
+
+    steps = list(bulk.breathing_sets())
+
+    assert [part is None for part in steps] == [True] * (SET_JOBS // BREATH_JOBS - 1) + [False]
