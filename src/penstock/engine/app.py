@@ -74,6 +74,7 @@ class Penstock(Enqueueing, Scheduling):
         build: Callable[..., Any],
         accept: Callable[..., Any],
         persist: Callable[..., Any] | None = None,
+        schema: Mapping[str, Any] | None = None,
         stage: str | None = None,
         args: Any = None,
         log_ids: Sequence[str] = (),
@@ -82,7 +83,8 @@ class Penstock(Enqueueing, Scheduling):
     ) -> JobType:
         """Declare a type whose jobs each ask a model one question, in a provider's batch or at once.
 
-        It comes with two functions, `<name>_batch_submitter` and
+        With *schema* every answer is JSON that fits it before `accept` sees it.
+        The type comes with two functions, `<name>_batch_submitter` and
         `<name>_batch_collector`. For a type of several stages use
         `app.type(..., dispatch="scheduled")` and its `.lane(stage, ...)`.
         """
@@ -92,7 +94,7 @@ class Penstock(Enqueueing, Scheduling):
         if schedule is not None:
             job_type.lane_schedule = schedule
         job_type.on_lane = self.functions.of_lane
-        job_type.lane(declared.stages[0], build=build, accept=accept, persist=persist, args=args)
+        job_type.lane(declared.stages[0], build=build, accept=accept, persist=persist, schema=schema, args=args)
         return self.types.add(job_type)
 
     def _collector_of(self, job_type: JobType) -> Callable[[RunHandle], Awaitable[None]]:

@@ -15,7 +15,7 @@ from penstock.engine.batches.lane import LaneSchedule, LaneStage, handler_of
 from penstock.telemetry.logs import allow_ids
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from penstock.contract.policies import Policy
 
@@ -77,10 +77,13 @@ class JobType:
         build: Handler,
         accept: Handler,
         persist: Handler | None = None,
+        schema: Mapping[str, Any] | None = None,
         args: Any = None,
         **schedule: Any,
     ) -> LaneStage:
         """Declare *stage* as one that asks a model; *schedule* are fields of `LaneSchedule`.
+
+        With *schema* every answer is JSON that fits it before `accept` sees it.
 
         Such a type is scheduled: its submitter and its collector are bounded
         runs, and nothing else touches its jobs (C-23).
@@ -93,7 +96,7 @@ class JobType:
         built = self.handlers[stage]
         if not (built.takes_job and built.takes_args):
             raise SettingsInvalid(f"build of stage {stage!r} of type {self.name!r} must take (job, args)")
-        lane = LaneStage(build, accept, persist, built.decode)
+        lane = LaneStage(build, accept, persist, built.decode, schema)
         self.handlers[stage] = dataclasses.replace(built, call=handler_of(lane), is_async=True)
         self.lanes[stage] = lane
         if schedule:

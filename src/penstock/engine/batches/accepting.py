@@ -17,6 +17,7 @@ from penstock.telemetry.redaction import redact_stack
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from penstock.contract.calls import Answer
     from penstock.contract.policies import Policy
     from penstock.engine.batches.lane import LaneStage
     from penstock.engine.batches.settling import Item
@@ -83,7 +84,7 @@ async def _accept(lane: LaneStage, policy: Policy, item: Item) -> Accepted | Ref
     try:
         args = lane.decode(item.row["payload"])
         async with asyncio.timeout(None if limit is None else limit.total_seconds()):
-            return Accepted(await lane.accept(item.job, args, item.line.answer), args)
+            return Accepted(await lane.accept(item.job, args, _fitting(lane, item)), args)
     except Exception as error:
         return refused(error, policy)
 
@@ -91,7 +92,7 @@ async def _accept(lane: LaneStage, policy: Policy, item: Item) -> Accepted | Ref
 def _accept_plain(lane: LaneStage, policy: Policy, item: Item) -> Accepted | Refused:
     try:
         args = lane.decode(item.row["payload"])
-        return Accepted(lane.accept(item.job, args, item.line.answer), args)
+        return Accepted(lane.accept(item.job, args, _fitting(lane, item)), args)
     except Exception as error:
         return refused(error, policy)
 
@@ -106,6 +107,12 @@ async def _finished(verdict: Accepted | Refused, policy: Policy, item: Item) -> 
             return Accepted(await verdict.result, verdict.args)
     except Exception as error:
         return refused(error, policy)
+
+
+def _fitting(lane: LaneStage, item: Item) -> Answer:
+    """The answer, checked against the lane's schema as a single call's is: `accept` sees nothing else (A-94)."""
+    assert item.line.answer is not None  # noqa: S101 - only lines with an answer are judged
+    return lane.fitting(item.line.answer)
 
 
 def _is_async(step: Any) -> bool:

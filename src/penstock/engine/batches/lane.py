@@ -11,7 +11,7 @@ from __future__ import annotations
 import asyncio
 import inspect
 import json
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Protocol
 
 from penstock.contract.calls import Execution, Request
@@ -19,7 +19,7 @@ from penstock.contract.errors import SettingsInvalid
 from penstock.contract.verdicts import Parked
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable
+    from collections.abc import Awaitable, Callable, Mapping
     from datetime import datetime, timedelta
     from uuid import UUID
 
@@ -78,13 +78,29 @@ class LaneStage:
     accept: Step  # (job, args, answer) -> result; raises `Failed` to refuse
     persist: Step | None = None  # async (job, args, result, connection)
     decode: Callable[[str], Any] = json.loads  # from the stored payload to `args`
+    schema: Mapping[str, Any] | None = field(default=None, repr=False)  # what every answer must fit before `accept`
 
     async def request(self, job: LaneJob, args: Any) -> Request:
         """The question of one job; anything else that `build` returns is a mistake in it."""
         request = await _called(self.build, job, args)
         if not isinstance(request, Request):
             raise SettingsInvalid(f"build of {job.job_type!r} must return a Request, not {type(request).__name__}")
+        if request.schema is None:
+            return replace(request, schema=self.schema)
+        if request.route.execution is Execution.BATCH and request.schema != self.schema:
+            raise SettingsInvalid(
+                f"build of {job.job_type!r} asks for a schema of its own in a batch, where nobody could check the "
+                "answer against it a day later; declare it once, as schema=... of the lane"
+            )
         return request
+
+    def fitting(self, answer: Answer) -> Answer:
+        """*answer* with its data, which fits the schema of the lane; `Failed(SCHEMA_INVALID)` if it does not."""
+        if self.schema is None:
+            return answer
+        from penstock.providers.answers import fit  # the validator comes with the extras of the providers
+
+        return fit(answer, self.schema)
 
     async def accepted(self, job: LaneJob, args: Any, answer: Answer) -> Any:
         """What the type makes of *answer*; raises what `accept` raises."""
