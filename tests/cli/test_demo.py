@@ -3,6 +3,7 @@
 import io
 import struct
 import zlib
+from collections import Counter
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -13,6 +14,7 @@ from rich.console import Console
 from typer.testing import CliRunner
 
 from penstock.cli import cli
+from penstock.demo.bill import judged
 from penstock.demo.pictures import draw, png, shrink
 from penstock.demo.play import play
 from penstock.demo.stage import Check, Stage
@@ -20,13 +22,13 @@ from penstock.demo.view import View
 from tests.support.processes import run_penstock
 
 
-@pytest.mark.contract("C-31", "C-60", "C-61", "C-65")
+@pytest.mark.contract("C-31", "C-36", "C-60", "C-61", "C-65")
 def test_the_play_keeps_every_promise_and_leaves_nothing_behind(home: Path) -> None:
     done = run_penstock(["demo"], None, env={"TMPDIR": str(home)})
     assert done.returncode == 0, done.stdout + done.stderr
     assert "BROKEN" not in done.stdout
-    assert "kill -9" in done.stdout
-    assert done.stdout.count(" kept") == 12
+    assert done.stdout.count("kill -9") == 2
+    assert done.stdout.count(" kept") == 21
     assert "Nothing was lost, nothing was doubled." in done.stdout
     assert list(home.iterdir()) == []
 
@@ -44,6 +46,29 @@ async def test_a_broken_promise_is_shown(monkeypatch: pytest.MonkeyPatch) -> Non
     monkeypatch.setattr("penstock.demo.play.set_up", no_server)
     assert not await play(View(console), acts=(act,))
     assert "pigs fly          they do not  BROKEN" in console.export_text()
+
+
+def test_a_bill_that_does_not_add_up_is_a_broken_promise() -> None:
+    found = {"tickets": 3, "replies": 3, "failed": 1, "foreign_ones": 0}
+    spent = {
+        "execution": "batch", "provider": "openai", "model": "gpt-5-mini", "calls": 3, "input_tokens": 4000,
+        "output_tokens": 1000, "cost_micros": 1500,
+    }  # fmt: skip
+
+    def broken(sent: str = "ab", created: str = "ab", total: int = 4, **changed: int) -> list[str]:
+        more = {**found, **{name: changed[name] for name in found.keys() & changed.keys()}}
+        paid = [{**spent, **{name: changed[name] for name in spent.keys() & changed.keys()}}]
+        return [check.found for check in judged(list(sent), Counter(created), more, paid, total) if not check.kept]
+
+    assert broken() == []
+    assert broken(created="aab") == ["2 submissions, 3 batches"]
+    assert broken(created="a") == ["2 submissions, 1 batches"]
+    assert broken(sent="aab", created="aab") == ["3 submissions, 3 batches"]
+    assert broken(replies=4) == ["3 answered, 1 failed, of 4; 1 twice"]
+    assert broken(total=5) == ["3 answered, 1 failed, of 5; 0 twice"]
+    assert broken(foreign_ones=1) == ["1 do"]
+    assert broken(cost_micros=3000) == ["$0.0030 instead of $0.0030"]
+    assert broken(cost_micros=0) == ["$0.0000 instead of $0.0030"]
 
 
 def test_a_directory_that_exists_is_left_alone(tmp_path: Path) -> None:

@@ -5,6 +5,10 @@
     stage     the server, the worker processes, the database connections
     view      what the audience sees: a live view on a terminal, lines elsewhere
     press     the acts of the engine: enqueue, work, kill, mend, count
+    desk      a second application, whose jobs ask models through the batch lane
+    tickets   what its customers write
+    batches   the act of the lane: send, lose, find again, bring home
+    bill      what the lane has done and cost, as the database and the providers tell it
     play      all acts in order, and the closing table
 
 An application joins by adding acts to `play.ACTS`: each is an async function

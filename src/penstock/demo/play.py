@@ -7,6 +7,7 @@ from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, Final
 
 from penstock.demo import press
+from penstock.demo.batches import batches
 from penstock.demo.stage import Check, Stage, set_up
 
 if TYPE_CHECKING:
@@ -16,7 +17,7 @@ if TYPE_CHECKING:
 
 Act = Callable[[Stage], Awaitable[list[Check]]]
 
-ACTS: Final[tuple[Act, ...]] = (press.enqueue, press.work, press.mend, press.count)
+ACTS: Final[tuple[Act, ...]] = (press.enqueue, press.work, press.mend, press.count, batches)
 
 
 async def play(view: View, keep: Path | None = None, acts: tuple[Act, ...] = ACTS) -> bool:

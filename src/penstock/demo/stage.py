@@ -68,10 +68,26 @@ class Stage:
         with self.log.open("ab") as log:
             self._workers = subprocess.Popen(
                 [*command, "--name", "press", "--log-format", "json", "--log-level", "warning", *options],
-                env={**_clean_environment(), **given},
+                env={**clean_environment(), **given},
                 stderr=log,
                 stdin=subprocess.DEVNULL,
             )
+
+    def call(self, application: str, function: str, **given: str) -> int:
+        """Run a function once in a process of its own, as penstock_worker; blocks, and returns its exit code."""
+        command = [sys.executable, "-m", "penstock", "run", function, "--app", application]
+        environment = {**clean_environment(), "PENSTOCK_DSN": self.server.url(user=roles.WORKER), **given}
+        with self.log.open("ab") as log:
+            done = subprocess.run(
+                command,
+                env=environment,
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                timeout=PATIENCE,
+                check=False,
+            )
+        return done.returncode
 
     async def stop_workers(self) -> int:
         """Tell them to finish; the exit code of the supervisor."""
@@ -167,6 +183,6 @@ async def _prepare(server: EmbeddedServer) -> None:
     await roles.apply_grants(server.url())
 
 
-def _clean_environment() -> dict[str, str]:
+def clean_environment() -> dict[str, str]:
     """Nothing of the user's settings may change the play."""
     return {name: value for name, value in os.environ.items() if not name.startswith("PENSTOCK_")}

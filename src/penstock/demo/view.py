@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 PAUSE = 1.0  # seconds between lines where there is no terminal
 WIDTH = 120  # there too
-COLUMNS = ("queued", "processing", "completed", "failed")
+COLUMNS = ("queued", "processing", "batch_submitted", "completed", "failed")
 
 
 class View:
@@ -58,7 +58,7 @@ class View:
             if self._live is None:
                 self._live = Live(console=self.console, refresh_per_second=10, transient=True)
                 self._live.start()
-            self._live.update(Group(_work(counts), Text(), _workers(workers)))
+            self._live.update(Group(_work(counts), Text(), *([_workers(workers)] if workers else [])))
         elif time.monotonic() - self._told >= PAUSE:
             self._told = time.monotonic()
             self.say(_line(counts))
@@ -90,12 +90,13 @@ def _work(counts: Counts) -> Table:
     table = Table(box=None, pad_edge=False, header_style="dim")
     table.add_column("work")
     table.add_column("", width=32)
-    for column in COLUMNS:
-        table.add_column(column, justify="right")
+    columns = [column for column in COLUMNS if column != "batch_submitted" or any(column in c for c in counts.values())]
+    for column in columns:
+        table.add_column(column.replace("_", " "), justify="right")
     for job_type, found in sorted(counts.items()):
         total = sum(found.values())
         bar = ProgressBar(total=total or 1, completed=found.get("completed", 0), width=30)
-        table.add_row(job_type, bar, *(str(found.get(column, 0)) for column in COLUMNS))
+        table.add_row(job_type, bar, *(str(found.get(column, 0)) for column in columns))
     return table
 
 
@@ -109,7 +110,9 @@ def _workers(workers: Sequence[Mapping[str, Any]]) -> Table:
 
 
 def _line(counts: Counts) -> str:
-    parts = (
-        f"{job_type} {found.get('completed', 0)}/{sum(found.values())}" for job_type, found in sorted(counts.items())
-    )
-    return "   ".join(parts)
+    return "   ".join(f"{job_type} {_share(found)}" for job_type, found in sorted(counts.items()))
+
+
+def _share(found: Mapping[str, int]) -> str:
+    away = found.get("batch_submitted", 0)
+    return f"{found.get('completed', 0)}/{sum(found.values())}" + (f" ({away} at providers)" if away else "")
