@@ -1,4 +1,4 @@
-"""`penstock demo`: real work, a worker killed in the middle, and a closing table. Exit code 1 when a promise broke."""
+"""`penstock demo`: real work, processes killed in the middle, and a closing table. Exit code 1 when a promise broke."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ def demo(
     keep: Annotated[Path | None, typer.Option(help="Keep server, pictures and logs in this new directory.")] = None,
 ) -> None:
     """Watch the engine at work: about half a minute, on a server of its own."""
-    for name in [name for name in os.environ if name.startswith("PENSTOCK_")]:
-        del os.environ[name]  # the play has its own settings
     if keep is not None and keep.exists():
         fail(f"{keep} exists; name a directory that does not")
+    for name in [name for name in os.environ if name.startswith("PENSTOCK_")]:
+        del os.environ[name]  # the play has its own settings
     from penstock.demo.play import play
     from penstock.demo.view import View
 

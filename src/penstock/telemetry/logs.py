@@ -37,7 +37,7 @@ KEYS: Final = frozenset({
     "started_at", "finished_at", "max_jobs_per_run", "max_runtime_seconds", "claimed_count", "succeeded_count",
     "failed_count", "requeued_count", "canceled_count", "lost_count", "rate_limited_count", "left_waiting_count",
     "by_model", "by_error", "profile", "missed", "missed_count", "step", "move", "replay_job_id", "subject", "sink",
-    "schedules", "scheduler", "batch_id", "batch_item_index", "items",
+    "schedules", "scheduler", "batch_id", "batch_item_index", "items", "body_bytes", "breaker_opened",
 })  # fmt: skip
 ITEM: Final = "item_id"  # comes from the payload, as all ids that types declare do
 _FIRST: Final = ("timestamp", "level", "event")
