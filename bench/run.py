@@ -132,16 +132,20 @@ class Run:
             return await self._judge(crew, database, jobs, ended, before, outside)
 
     async def finished(self, contestant: Contestant, database: str) -> int:
-        """Wait until the database itself says that nothing is left; return when it did."""
+        """Wait until the database itself says that nothing is left; return when it was asked.
+
+        What it answers was so when the question came, however long it looked.
+        """
         watch = await self.server.connect(database)
         deadline = time.monotonic() + 60
+        asked = time.time_ns()
         while await watch.fetchval(contestant.pending):
             if time.monotonic() > deadline:
                 raise WorkerFailed(f"{contestant.name} ran every job but did not finish them all")
             await asyncio.sleep(0.001)
-        ended = time.time_ns()
+            asked = time.time_ns()
         await watch.close()
-        return ended
+        return asked
 
     async def _judge(
         self, crew: Crew, database: str, jobs: int, ended: int, cpu_before: float, outside: float
