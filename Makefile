@@ -5,6 +5,7 @@ SHELL := /bin/bash
 
 PG ?=
 KILLS ?= 100
+LANE_KILLS ?= 500
 SEED ?= 1
 # Half again as many as there are processors: for a third of its time a test waits for other processes
 WORKERS ?= $(shell echo $$(( ($$(nproc) * 3 + 1) / 2 )))
@@ -48,8 +49,8 @@ bench: $(READY) ## Penstock beside its peers, one table of ratios
 	@$(BIN)/python -m bench $(ARGS)
 
 .PHONY: chaos
-chaos: $(READY) ## Kill workers at named crash points and check the history (KILLS=100 SEED=1)
-	@$(BIN)/python -m tests.crash.chaos --kills $(KILLS) --seed $(SEED) $(ARGS)
+chaos: $(READY) ## Kill workers, then the batch lane, at named points; check the history (KILLS= LANE_KILLS= SEED=)
+	@$(BIN)/python -m tests.crash.chaos --kills $(KILLS) --lane-kills $(LANE_KILLS) --seed $(SEED) $(ARGS)
 
 .PHONY: mutants
 mutants: $(READY) ## Remove one guard at a time; a test must fail for each

@@ -44,9 +44,10 @@ TYPES: Final = ("plain", "mail", "write", "flaky", "staged")
 
 
 class Nursery:
-    """Workers as forked processes."""
+    """Processes forked by *module*: workers, unless it says otherwise."""
 
-    def __init__(self) -> None:
+    def __init__(self, module: str = "tests.crash.nursery") -> None:
+        self._module = module
         self._process: asyncio.subprocess.Process | None = None
         self._pids: asyncio.Queue[int] = asyncio.Queue()
         self.exits: dict[int, asyncio.Future[int]] = {}
@@ -57,7 +58,7 @@ class Nursery:
         self._process = await asyncio.create_subprocess_exec(
             sys.executable,
             "-m",
-            "tests.crash.nursery",
+            self._module,
             cwd=ROOT,
             stdin=asyncio.subprocess.PIPE,
             stdout=asyncio.subprocess.PIPE,
@@ -84,7 +85,11 @@ class Nursery:
         assert self._process is not None
         assert self._process.stdin is not None
         self._process.stdin.write((json.dumps({"spawn": order}) + "\n").encode())
-        return await self._pids.get()
+        pid = await self._pids.get()
+        if not pid:
+            self._pids.put_nowait(0)
+            raise RuntimeError(f"the nursery has ended; see what `python -m {self._module}` says")
+        return pid
 
     async def exited(self, pid: int) -> int:
         """Wait for a death; returns the wait status."""
@@ -100,6 +105,7 @@ class Nursery:
                 self._pids.put_nowait(message["pid"])
             else:
                 self.exits[message["exit"]].set_result(message["status"])
+        self._pids.put_nowait(0)  # whoever waits for one waits in vain
 
 
 @dataclass

@@ -22,13 +22,16 @@ LEGAL = {(str(begin), str(end)) for (begin, _), end in MOVES.items()}
 async def violations(db: asyncpg.Connection[Any], world: World, enqueued: int) -> list[str]:
     """Everything that is wrong, in sentences."""
     return [
-        *await _lost(db, enqueued),
+        *await of_jobs(db, enqueued),
         *await _doubled_effects(db, world),
         *await _writes(db),
-        *await _letters(db),
-        *await _trails(db),
         *await _stages(db),
     ]
+
+
+async def of_jobs(db: asyncpg.Connection[Any], enqueued: int) -> list[str]:
+    """What is wrong with jobs of any type: their number, their ends, their dead letters, their audit."""
+    return [*await _lost(db, enqueued), *await _letters(db), *await _trails(db)]
 
 
 async def _lost(db: asyncpg.Connection[Any], enqueued: int) -> list[str]:

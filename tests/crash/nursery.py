@@ -12,11 +12,16 @@ import os
 import select
 import signal
 import sys
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from penstock.contract import crash
 from penstock.engine import app as _app  # noqa: F401 - imported before the fork, for its own sake
 from tests.crash import handlers
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    Child = Callable[[dict[str, Any]], None]
 
 
 def child(order: dict[str, Any]) -> None:
@@ -35,8 +40,8 @@ async def work(order: dict[str, Any]) -> None:
     await worker.run()
 
 
-def main() -> None:
-    """Fork on demand, and tell of deaths."""
+def main(live: Child = child) -> None:
+    """Fork on demand, and tell of deaths; *live* is the whole life of a forked process."""
     reader, writer = os.pipe()
     os.set_blocking(writer, False)
     signal.signal(signal.SIGCHLD, lambda *_: os.write(writer, b"."))
@@ -52,11 +57,11 @@ def main() -> None:
                 return
             *lines, buffer = (buffer + chunk).split(b"\n")
             for line in lines:
-                if not obey(json.loads(line)):
+                if not obey(json.loads(line), live):
                     return
 
 
-def obey(order: dict[str, Any]) -> bool:
+def obey(order: dict[str, Any], live: Child) -> bool:
     """Carry out one line; False ends the nursery."""
     if "quit" in order:
         return False
@@ -67,7 +72,7 @@ def obey(order: dict[str, Any]) -> bool:
             null = os.open(os.devnull, os.O_RDWR)
             os.dup2(null, 0)
             os.dup2(null, 1)
-            child(order["spawn"])
+            live(order["spawn"])
             status = 0
         finally:
             os._exit(status)
