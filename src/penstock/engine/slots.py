@@ -105,12 +105,23 @@ class Slots:
             if not quiet:
                 events.job_claimed(claim, self._place.worker_id, log_ids(running))
         self._idle.clear()
-        for _ in range(min(len(self._backlog), self._concurrency - len(self._tasks))):
+        self._start(1)
+
+    def _start(self, most: int) -> None:
+        """Start *most* slots, if there is work for them and the concurrency allows it.
+
+        One begins, and each that takes a job starts two more: handlers that
+        wait have all slots running after a few turns of the event loop, while
+        handlers that never wait are run by one slot and pay for no other.
+        """
+        for _ in range(min(most, len(self._backlog), self._concurrency - len(self._tasks))):
             task = asyncio.create_task(self._slot())
             self._tasks.add(task)
             task.add_done_callback(self._slot_ended)
 
     async def _slot(self) -> None:
+        if len(self._backlog) > 1:
+            self._start(2)
         task = asyncio.current_task()
         backlog = self._backlog
         execute, put = self._executor.execute, self._recorder.put
@@ -150,6 +161,7 @@ class Slots:
 
     def _slot_ended(self, task: asyncio.Task[None]) -> None:
         self._tasks.discard(task)
+        self._start(1)  # what came while this one was ending
         self._room.set()
         if not self._tasks and not self._backlog:
             self._idle.set()
