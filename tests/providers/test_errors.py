@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import socket
+from collections.abc import AsyncIterator
 from datetime import timedelta
 from typing import Any
 
@@ -13,6 +14,7 @@ import pytest
 from penstock.contract.errors import Failed
 from penstock.contract.failures import FailureClass as F
 from tests.providers.kinds import ANTHROPIC, CHAT, GEMINI, RESPONSES, Kind, each_kind
+from penstock.providers.wire import MOST_BYTES
 from tests.providers.support import KEY, Reply, Script, adapters, answer, caused, request
 
 OPENAI = (RESPONSES, CHAT)
@@ -179,3 +181,23 @@ REFUSED: list[tuple[Kind, dict[str, Any], F]] = [
 @pytest.mark.parametrize(("kind", "body", "expected"), REFUSED)
 async def test_a_200_without_an_answer_is_a_failure(kind: Kind, body: dict[str, Any], expected: F) -> None:
     assert (await failure(kind, answer(body))).error_class is expected
+class Endless(httpx2.AsyncByteStream):
+    """A body that goes on until nobody reads it any more."""
+
+    read = 0
+
+    async def __aiter__(self) -> AsyncIterator[bytes]:
+        for _ in range(1000):
+            self.read += 1_000_000
+            yield b" " * 1_000_000
+
+
+@each_kind
+@pytest.mark.parametrize("status", [200, 500])
+async def test_an_answer_that_does_not_end_is_cut_off_before_it_fills_the_memory(kind: Kind, status: int) -> None:
+    body = Endless()
+    failed = await failure(kind, lambda request: httpx2.Response(status, stream=body, request=request))
+    assert failed.error_class is F.SCHEMA_INVALID
+    assert body.read <= MOST_BYTES + 1_000_000
+
+

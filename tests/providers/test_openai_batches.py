@@ -13,9 +13,10 @@ import pytest
 from penstock.contract.errors import Failed, NotPerformed
 from penstock.contract.failures import FailureClass as F
 from penstock.providers.port import BatchAdapter, BatchState, Phase, Uploaded
-from tests.providers.clock import NOW, STAMP
+from penstock.providers.wire import MOST_BYTES
+from tests.providers.clock import LATER, NOW, STAMP
 from tests.providers.kinds import CHAT, RESPONSES, openai_error
-from tests.providers.support import BATCH, Reply, Script, adapters, answer, caused, request, submission
+from tests.providers.support import BATCH, Reply, Script, Stream, adapters, answer, caused, request, submission
 
 TOKEN = BATCH.hex
 BATCHES = "/v1/batches"
@@ -95,6 +96,7 @@ OPEN: list[tuple[str, Reply, F]] = [
     ("503", answer(openai_error("", 503), 503), F.NETWORK_RESET),
     ("html", httpx2.Response(200, text="<html>"), F.UPSTREAM_5XX),
     ("no id", answer({}), F.UPSTREAM_5XX),
+    ("endless", lambda request: httpx2.Response(200, content=Stream(b" " * (MOST_BYTES + 1))), F.SCHEMA_INVALID),
 ]
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from penstock.providers.wire import CONTROL_SECONDS, hush
+from penstock.providers.wire import CONTROL_SECONDS, cap, hush
 
 if TYPE_CHECKING:
     import httpx2
@@ -22,7 +22,7 @@ def openai_client(key: str, base_url: str, transport: httpx2.AsyncBaseTransport 
     """A client of OpenAI's API at *base_url*, which ends in its version."""
     from openai import AsyncOpenAI, DefaultAsyncHttpxClient
 
-    http = DefaultAsyncHttpxClient(follow_redirects=False, transport=transport)
+    http = DefaultAsyncHttpxClient(follow_redirects=False, transport=transport, event_hooks={"response": [cap]})
     return AsyncOpenAI(api_key=key, base_url=base_url, max_retries=0, timeout=CONTROL_SECONDS, http_client=http)
 
 
@@ -30,7 +30,7 @@ def anthropic_client(key: str, base_url: str, transport: httpx2.AsyncBaseTranspo
     """A client of Anthropic's API at *base_url*."""
     from anthropic import AsyncAnthropic, DefaultAsyncHttpxClient
 
-    http = DefaultAsyncHttpxClient(follow_redirects=False, transport=transport)
+    http = DefaultAsyncHttpxClient(follow_redirects=False, transport=transport, event_hooks={"response": [cap]})
     return AsyncAnthropic(api_key=key, base_url=base_url, max_retries=0, timeout=CONTROL_SECONDS, http_client=http)
 
 
@@ -45,7 +45,7 @@ def gemini_client(key: str, base_url: str, transport: httpx2.AsyncBaseTransport 
         follow_redirects=False,
         transport=transport,
         timeout=CONTROL_SECONDS,
-        event_hooks={"response": [_refuse_a_broken_upload]},
+        event_hooks={"response": [cap, _refuse_a_broken_upload]},
     )
     options = HttpOptions(
         base_url=base_url,

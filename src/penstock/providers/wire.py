@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import re
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from urllib.parse import quote
 
 import httpx2
@@ -27,9 +27,49 @@ if TYPE_CHECKING:
 
 CONTROL_SECONDS: Final = 60.0  # one poll, one page of a list, one create
 TRANSFER_SECONDS: Final = 900.0  # one upload or download
+MOST_BYTES: Final = 8_000_000  # of one answer that is no file of results
+_FILES: Final = ("/content", "/results", ":download")  # how the paths of those end
 _ID: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._/-]{0,199}", re.ASCII)
 _TALKATIVE: Final = ("openai", "anthropic", "google_genai", "httpx2", "httpcore2")
 _STREAM: Final = {"X-Stainless-Raw-Response": "stream", "Accept-Encoding": "identity"}
+
+
+class Oversized(Exception):
+    """An answer that does not end; asking again would bring, and cost, the same."""
+
+    error_class = FailureClass.SCHEMA_INVALID
+
+
+class _Capped(httpx2.AsyncByteStream):
+    """A body that is broken off where it exceeds *most* bytes."""
+
+    def __init__(self, stream: httpx2.AsyncByteStream, most: int) -> None:
+        self._stream = stream
+        self._most = most
+
+    async def __aiter__(self) -> AsyncIterator[bytes]:
+        left = self._most
+        async for chunk in self._stream:
+            left -= len(chunk)
+            if left < 0:
+                raise Oversized
+            yield chunk
+
+    async def aclose(self) -> None:
+        await self._stream.aclose()
+
+
+async def cap(response: httpx2.Response) -> None:
+    """For the clients' hooks: no answer of any status fills the memory; files of results are as large as they are."""
+    if not response.request.url.path.endswith(_FILES) and isinstance(response.stream, httpx2.AsyncByteStream):
+        response.stream = _Capped(response.stream, MOST_BYTES)
+
+
+class Promise(NamedTuple):
+    """How the end of a body can be told from a break."""
+
+    size: int | None
+    framed: bool  # the body comes in chunks, and a missing last one raises
 
 
 class Wire:
