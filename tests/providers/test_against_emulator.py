@@ -123,10 +123,10 @@ async def test_a_create_whose_reply_was_lost_is_found_again(desk: Desk, kind: Ki
     with pytest.raises(Failed):
         await desk.submit(sent)
     await desk.submit(other)
-    since = sent.created_at - timedelta(minutes=1)
+    since, until = sent.created_at - timedelta(minutes=1), sent.created_at + timedelta(minutes=1)
     if desk.adapter.lookup is Lookup.AFTER_END:
         with pytest.raises(EffectUncertain):
-            await desk.adapter.find(sent.batch_id, since)
+            await desk.adapter.find(sent.batch_id, since, until)
         desk.emulator.advance(BATCH_SECONDS)
     assert len(await desk.adapter.find(sent.batch_id, since)) == 1
     assert await desk.adapter.find(uuid4(), since) == []

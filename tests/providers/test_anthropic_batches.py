@@ -11,7 +11,7 @@ import pytest
 from penstock.contract.errors import EffectUncertain, Failed, NotPerformed
 from penstock.contract.failures import FailureClass as F
 from penstock.providers.port import BatchAdapter, BatchState, ItemResult, Lookup, Phase, Uploaded
-from tests.providers.clock import NOW
+from tests.providers.clock import LATER, NOW
 from tests.providers.kinds import anthropic, anthropic_error
 from tests.providers.support import BATCH, Reply, Script, Stream, adapters, answer, jsonl, request, submission
 
@@ -95,7 +95,7 @@ async def test_an_ended_batch_is_known_by_the_custom_ids_of_its_results() -> Non
         mine=jsonl(line(1, expired), line(0, expired)),
         other=jsonl(line(0, expired, token="f" * 32)),
     )
-    found = await adapter(script).find(BATCH, NOW)
+    found = await adapter(script).find(BATCH, NOW, LATER)
     assert [one.provider_batch_id for one in found] == ["mine"]
     assert adapter(script).lookup is Lookup.AFTER_END
 
@@ -104,23 +104,34 @@ async def test_an_ended_batch_is_known_by_the_custom_ids_of_its_results() -> Non
 async def test_while_a_candidate_runs_nothing_can_be_said() -> None:
     other = jsonl(line(0, {"type": "expired"}, token="f" * 32))
     with pytest.raises(EffectUncertain):
-        await adapter(listed(batch(id="running"), batch("ended", id="other"), other=other)).find(BATCH, NOW)
+        await adapter(listed(batch(id="running"), batch("ended", id="other"), other=other)).find(BATCH, NOW, LATER)
     with pytest.raises(EffectUncertain):
-        await adapter(listed(batch("canceling"))).find(BATCH, NOW)
-    assert await adapter(listed(batch("ended", id="other"), other=other)).find(BATCH, NOW) == []
-    assert await adapter(listed()).find(BATCH, NOW) == []
+        await adapter(listed(batch("canceling"))).find(BATCH, NOW, LATER)
+    assert await adapter(listed(batch("ended", id="other"), other=other)).find(BATCH, NOW, LATER) == []
+    assert await adapter(listed()).find(BATCH, NOW, LATER) == []
+
+
+@pytest.mark.contract("C-66")
+async def test_what_was_created_later_is_no_candidate_so_that_a_busy_lane_can_prove_an_absence() -> None:
+    newer = batch(id="newer", created_at="2026-11-15T13:00:01Z")
+    script = listed(newer, batch("ended", id="other"), other=jsonl(line(0, {"type": "expired"}, token="f" * 32)))
+    assert await adapter(script).find(BATCH, NOW, LATER) == []
+    with pytest.raises(EffectUncertain):
+        await adapter(script).find(BATCH, NOW, LATER + timedelta(seconds=1))
+    with pytest.raises(EffectUncertain):  # nobody knows when it was made
+        await adapter(listed(batch(created_at=None))).find(BATCH, NOW, LATER)
 
 
 async def test_the_key_goes_to_the_provider_and_not_to_a_url_it_names() -> None:
     script = listed(batch("ended", id="mine"), mine=jsonl(line(0, {"type": "expired"})))
-    await adapter(script).find(BATCH, NOW)
+    await adapter(script).find(BATCH, NOW, LATER)
     assert {one.url.host for one in script.requests} == {"api.anthropic.com"}
 
 
 async def test_a_list_that_cannot_be_read_is_no_absence() -> None:
     for reply in (answer({}, 500), answer({}, 401), httpx2.Response(200, text="<html>"), answer({"data": 1})):
         with pytest.raises(Failed):
-            await adapter(Script({"*": reply})).find(BATCH, NOW)
+            await adapter(Script({"*": reply})).find(BATCH, NOW, LATER)
 
 
 @pytest.mark.parametrize(

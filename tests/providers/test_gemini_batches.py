@@ -14,7 +14,7 @@ from penstock.contract.failures import FailureClass as F
 from penstock.providers.clients import gemini_client
 from penstock.providers.gemini_generate import GeminiGenerate
 from penstock.providers.port import BatchState, ItemResult, Lookup, Phase, Uploaded
-from tests.providers.clock import NOW
+from tests.providers.clock import LATER, NOW
 from tests.providers.kinds import gemini, gemini_error
 from tests.providers.support import BATCH, KEY, Reply, Script, answer, jsonl, submission
 
@@ -121,16 +121,16 @@ async def test_a_batch_is_found_by_its_display_name_on_every_page() -> None:
         answer({"operations": [other, batch()], "nextPageToken": "p2"}),
         answer({"operations": [twin]}),
     ]
-    found = await adapter(Script({"GET /v1/batches": pages})).find(BATCH, NOW)
+    found = await adapter(Script({"GET /v1/batches": pages})).find(BATCH, NOW, LATER)
     assert [(one.provider_batch_id, one.cancelled) for one in found] == [("batches/b-3", True), ("batches/b-1", False)]
     assert GeminiGenerate.lookup is Lookup.BY_TOKEN
 
 
 async def test_an_empty_list_is_an_absence_and_a_refused_one_is_not() -> None:
-    assert await adapter(Script({"*": answer({})})).find(BATCH, NOW) == []
+    assert await adapter(Script({"*": answer({})})).find(BATCH, NOW, LATER) == []
     for reply in (answer({}, 500), answer({}, 403), httpx2.Response(200, text="<html>")):
         with pytest.raises(Failed):
-            await adapter(Script({"*": reply})).find(BATCH, NOW)
+            await adapter(Script({"*": reply})).find(BATCH, NOW, LATER)
 
 
 @pytest.mark.parametrize(

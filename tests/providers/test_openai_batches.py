@@ -141,7 +141,7 @@ async def test_a_batch_is_found_by_its_metadata_page_by_page_back_to_its_time() 
         answer({"data": [batch("cancelling"), batch("completed", id="batch_0", created_at=STAMP - 5), old]}),
     ]
     script = Script({f"GET {BATCHES}": pages})
-    found = await adapter(script).find(BATCH, NOW)
+    found = await adapter(script).find(BATCH, NOW, LATER)
 
     assert [(one.provider_batch_id, one.ended, one.cancelled) for one in found] == [
         ("batch_1", False, True),
@@ -158,20 +158,20 @@ async def test_a_batch_whose_metadata_was_lost_is_found_by_the_name_of_its_file(
             "GET /v1/files": answer({"data": [{"id": "file-in", "filename": f"{TOKEN}.jsonl", "created_at": STAMP}]}),
         }
     )
-    assert [one.provider_batch_id for one in await adapter(script).find(BATCH, NOW)] == ["batch_1"]
+    assert [one.provider_batch_id for one in await adapter(script).find(BATCH, NOW, LATER)] == ["batch_1"]
 
 
 async def test_an_empty_list_is_an_absence_and_a_refused_one_is_not() -> None:
-    assert await adapter(Script({"*": answer({"data": [], "has_more": False})})).find(BATCH, NOW) == []
+    assert await adapter(Script({"*": answer({"data": [], "has_more": False})})).find(BATCH, NOW, LATER) == []
     for reply in (answer({}, 500), answer({}, 401), httpx2.Response(200, text="<html>"), answer({"data": None})):
         with pytest.raises(Failed):
-            await adapter(Script({"*": reply})).find(BATCH, NOW)
+            await adapter(Script({"*": reply})).find(BATCH, NOW, LATER)
 
 
 async def test_a_list_without_an_end_is_no_list() -> None:
     script = Script({"*": answer({"data": [batch(id="b", metadata={"submission_id": "x"})], "has_more": True})})
     with pytest.raises(Failed) as raised:
-        await adapter(script).find(BATCH, NOW)
+        await adapter(script).find(BATCH, NOW, LATER)
     assert raised.value.error_class is F.UPSTREAM_5XX
 
 

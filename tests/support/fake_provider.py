@@ -161,9 +161,9 @@ class FakeAdapter:
             raise self.side.lose_create.popleft()
         return _created(made, uploaded.file_id)
 
-    async def find(self, submission_id: UUID, since: datetime) -> list[Created]:
+    async def find(self, submission_id: UUID, since: datetime, until: datetime) -> list[Created]:
         self.side.asked.append("find")
-        assert since.tzinfo is not None
+        assert until - since > timedelta(minutes=45)  # both calls, and the skew of the clocks on both sides
         if self.side.refuse_find is not None:
             raise self.side.refuse_find
         return [_created(b, None) for b in self.side.batches if b.token == submission_id.hex and not b.hidden]

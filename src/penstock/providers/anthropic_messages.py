@@ -85,15 +85,18 @@ class AnthropicMessages:
         return _created(await self._wire.send(BATCHES, _joined(submission.lines), size))
 
     @asks
-    async def find(self, submission_id: UUID, since: datetime) -> list[Created]:
-        """The ended batches since then whose results carry our token.
+    async def find(self, submission_id: UUID, since: datetime, until: datetime) -> list[Created]:
+        """The ended batches of that time whose results carry our token.
 
         While a batch of that time is still running nobody can tell whose it is:
-        `EffectUncertain`, unless ours has been found already.
+        `EffectUncertain`, unless ours has been found already. One that was
+        created later is not ours: a busy lane would never come to an end.
         """
         found, running = [], False
         async for batch in self._recent(since - SKEW):
             if batch.get("processing_status") != "ended":
+            if (moment(batch.get("created_at")) or until) > until:
+                continue
                 running = True
             elif await self._is_of(batch, submission_id.hex):
                 found.append(_created(batch))

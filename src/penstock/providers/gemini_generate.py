@@ -125,7 +125,7 @@ class GeminiGenerate:
         return _created(job, uploaded.file_id)
 
     @asks
-    async def find(self, submission_id: UUID, since: datetime) -> list[Created]:  # noqa: ARG002 - its order is not promised
+    async def find(self, submission_id: UUID, since: datetime, until: datetime) -> list[Created]:  # noqa: ARG002 - its name tells, and no order is promised
         """Every batch of this display name, from the whole list: in which order it comes is not documented."""
         found = []
         with _reading():

@@ -94,7 +94,7 @@ class OpenAIAdapter:
         return openai_states.created(await self._wire.post("/batches", asked))
 
     @asks
-    async def find(self, submission_id: UUID, since: datetime) -> list[Created]:
+    async def find(self, submission_id: UUID, since: datetime, until: datetime) -> list[Created]:  # noqa: ARG002 - its token tells
         """Page the list, newest first, back to *since*; match the metadata, else the name of the input file."""
         token, horizon = submission_id.hex, since - SKEW
         recent = [batch async for batch in self._pages("/batches", horizon)]

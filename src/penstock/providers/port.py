@@ -150,12 +150,14 @@ class BatchAdapter(Adapter, Protocol):
     async def create(self, submission: Submission, uploaded: Uploaded) -> Created:
         """Create the batch. `NotPerformed` when it certainly was not created."""
 
-    async def find(self, submission_id: UUID, since: datetime) -> list[Created]:
+    async def find(self, submission_id: UUID, since: datetime, until: datetime) -> list[Created]:
         """Every batch of this submission that the provider shows, newest first.
 
         Raises when the provider cannot be asked: an empty list is an
         authenticated absence.
         """
+        It was created between *since* and *until*, or never: where only an
+        ended batch shows whose it is, what was made later is no candidate.
 
     async def poll(self, provider_batch_id: str) -> BatchState:
         """Where the batch stands; `Failed(NOT_FOUND)` when the provider does not know it."""

@@ -10,6 +10,7 @@ from uuid import UUID
 import pytest
 
 from penstock import EffectUncertain, Failed, FailureClass
+from penstock.engine.batches import sending
 from penstock.engine.batches.recovery import Recovered, recover
 from penstock.providers.port import Submission
 from penstock.store import claims, submissions
@@ -361,3 +362,17 @@ async def test_a_mark_names_whoever_has_the_submission_in_hand(lane: Lane) -> No
 
     assert not marked.marked
     assert await lane.statuses() == {"processing": 2}
+
+
+@pytest.mark.contract("C-36", "C-66")
+async def test_a_create_comes_in_the_time_that_a_recovery_looks_at_or_not_at_all(
+    lane: Lane, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sending, "PAUSE", -sending.LONGEST)  # whatever the upload took was too long
+
+    await lane.fill(2)
+    await lane.submitted()
+
+    assert lane.provider.count("create") == 0
+    assert [(row["status"], row["attempt_count"]) for row in await lane.jobs()] == [("queued", 0)] * 2
+    assert (await lane.batch())["state"] == "abandoned"

@@ -11,6 +11,7 @@ RECOVERY: Final = f"{HERE}/test_recovery.py"
 CLAIMS: Final = f"{HERE}/test_submit_claims.py"
 REFUSED: Final = f"{HERE}/test_submit_refused.py"
 SENDING: Final = f"{ENGINE}/batches/sending.py"
+ANTHROPIC: Final = "tests/providers/test_anthropic_batches.py"
 SUBMITTER: Final = f"{ENGINE}/batches/submitter.py"
 
 GUARDS: Final = (
@@ -164,6 +165,20 @@ GUARDS: Final = (
         "and (b.collector_until is null or b.collector_until <= penstock.now())",
         "and true",
         (f"{RECOVERY}::test_a_recovery_that_died_is_followed_by_the_next",),
+    ),
+    Guard(
+        "only batches of that time are candidates",
+        "src/penstock/providers/anthropic_messages.py",
+        'if (moment(batch.get("created_at")) or until) > until:',
+        "if until is None:",
+        (f"{ANTHROPIC}::test_what_was_created_later_is_no_candidate_so_that_a_busy_lane_can_prove_an_absence",),
+    ),
+    Guard(
+        "no create after the time that a recovery looks at",
+        SENDING,
+        "time() - begun > LONGEST + PAUSE:",
+        "time() - begun > 1e9:",
+        (f"{RECOVERY}::test_a_create_comes_in_the_time_that_a_recovery_looks_at_or_not_at_all",),
     ),
     Guard(
         "of two batches one is cancelled",

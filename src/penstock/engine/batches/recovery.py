@@ -21,7 +21,7 @@ from penstock.contract.classify import classify
 from penstock.contract.errors import EffectUncertain, Failed
 from penstock.contract.failures import FailureClass
 from penstock.engine.alerts import Severity, raise_alert
-from penstock.engine.batches.sending import taken_of
+from penstock.engine.batches.sending import LATEST, taken_of
 from penstock.store import connect, submissions
 from penstock.telemetry import batch_events
 
@@ -109,7 +109,7 @@ async def _look(adapters: Adapters, batch: Unsettled) -> tuple[BatchAdapter, lis
         raise Failed(FailureClass.CONFIG_INVALID)
     asked = cast("BatchAdapter", adapter)
     async with asyncio.timeout(LONGEST):
-        return asked, await asked.find(batch.batch_id, batch.created_at - SKEW)
+        return asked, await asked.find(batch.batch_id, batch.created_at - SKEW, batch.created_at + LATEST + SKEW)
 
 
 async def _keep_one(adapter: BatchAdapter, found: Sequence[Created]) -> Created | None:

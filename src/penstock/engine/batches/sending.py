@@ -38,6 +38,8 @@ if TYPE_CHECKING:
     T = TypeVar("T")
 
 LONGEST: Final = 900.0  # seconds that an upload or a create may take
+PAUSE: Final = 300.0  # seconds that may pass between the two, such as for a database that is away
+LATEST: Final = timedelta(seconds=2 * LONGEST + PAUSE)  # from the intent to the end of the create
 LONGEST_WAIT: Final = timedelta(days=1)  # whatever a provider's Retry-After says
 SHUTDOWN: Final = "SHUTDOWN"
 # Failures that pass by themselves. Everything else would meet the next batch as well: the type is held back (C-37 e).
@@ -89,6 +91,7 @@ class Sender:
     async def send(self, shelf: Shelf, part: Part, adapter: BatchAdapter) -> Sent:
         """Take *part* to its provider."""
         passing(CrashPoint.BEFORE_BATCH_INTENT)
+        begun = asyncio.get_running_loop().time()
         submission = await self._intend(shelf, part)
         if submission is None:
             return Sent.SHRUNK
@@ -100,6 +103,8 @@ class Sender:
         passing(CrashPoint.AFTER_BATCH_UPLOAD)
         if not await persist("batch", lambda: submissions.in_hand(self._place.pool, part.batch_id)):
             return self._lose(shelf, part)
+        if asyncio.get_running_loop().time() - begun > LONGEST + PAUSE:  # a recovery would not look so far ahead
+            return await self._give_back(shelf, part, TimeoutError())
         return await self._create(shelf, part, adapter, submission, uploaded)
 
     async def refuse(self, job_type: JobType, error: Failed) -> timedelta:
