@@ -11,10 +11,11 @@ from typing import Any
 import httpx2
 import pytest
 
+from penstock.contract.classify import classify
 from penstock.contract.errors import Failed
 from penstock.contract.failures import FailureClass as F
-from tests.providers.kinds import ANTHROPIC, CHAT, GEMINI, RESPONSES, Kind, each_kind
 from penstock.providers.wire import MOST_BYTES
+from tests.providers.kinds import ANTHROPIC, CHAT, GEMINI, RESPONSES, Kind, each_kind
 from tests.providers.support import KEY, Reply, Script, adapters, answer, caused, request
 
 OPENAI = (RESPONSES, CHAT)
@@ -110,6 +111,17 @@ async def test_html_and_broken_json_are_the_upstreams_failure(
 
 
 @each_kind
+async def test_a_code_that_our_table_knows_is_kept_and_no_other(kind: Kind) -> None:
+    codes = {"gemini_generate": "resource_exhausted", "anthropic_messages": "rate_limit_error"}
+    code = codes.get(kind.name, "slow_down")
+    known = await failure(kind, answer(kind.error(code, 429), 429))
+    assert (known.upstream_status, known.upstream_code) == (429, code)
+    assert (await failure(kind, answer(kind.error("canary_code", 429), 429))).upstream_code is None
+    assert Failed(F.RATE_LIMITED, upstream_code="canary_code").upstream_code is None
+    assert classify(known, idempotent=True).upstream_code == code
+
+
+@each_kind
 @pytest.mark.contract("E-03")
 async def test_the_wait_that_a_provider_asks_for_goes_on(kind: Kind) -> None:
     failed = await failure(kind, answer(kind.error("", 429), 429, retry_after="17"))
@@ -169,18 +181,6 @@ async def test_a_redirect_is_not_followed_with_the_key(kind: Kind) -> None:
     assert failed.error_class is F.CONFIG_INVALID
 
 
-REFUSED: list[tuple[Kind, dict[str, Any], F]] = [
-    (CHAT, CHAT.good("x") | {"choices": []}, F.UPSTREAM_5XX),
-    (GEMINI, {"candidates": []}, F.UPSTREAM_5XX),
-    (GEMINI, {"promptFeedback": {"blockReason": "SAFETY"}}, F.POLICY_REJECTED),
-    (ANTHROPIC, {"type": "message", "content": [], "stop_reason": "end_turn"}, F.UPSTREAM_5XX),
-    (ANTHROPIC, {"type": "other"}, F.UPSTREAM_5XX),
-]
-
-
-@pytest.mark.parametrize(("kind", "body", "expected"), REFUSED)
-async def test_a_200_without_an_answer_is_a_failure(kind: Kind, body: dict[str, Any], expected: F) -> None:
-    assert (await failure(kind, answer(body))).error_class is expected
 class Endless(httpx2.AsyncByteStream):
     """A body that goes on until nobody reads it any more."""
 
@@ -201,3 +201,15 @@ async def test_an_answer_that_does_not_end_is_cut_off_before_it_fills_the_memory
     assert body.read <= MOST_BYTES + 1_000_000
 
 
+REFUSED: list[tuple[Kind, dict[str, Any], F]] = [
+    (CHAT, CHAT.good("x") | {"choices": []}, F.UPSTREAM_5XX),
+    (GEMINI, {"candidates": []}, F.UPSTREAM_5XX),
+    (GEMINI, {"promptFeedback": {"blockReason": "SAFETY"}}, F.POLICY_REJECTED),
+    (ANTHROPIC, {"type": "message", "content": [], "stop_reason": "end_turn"}, F.UPSTREAM_5XX),
+    (ANTHROPIC, {"type": "other"}, F.UPSTREAM_5XX),
+]
+
+
+@pytest.mark.parametrize(("kind", "body", "expected"), REFUSED)
+async def test_a_200_without_an_answer_is_a_failure(kind: Kind, body: dict[str, Any], expected: F) -> None:
+    assert (await failure(kind, answer(body))).error_class is expected

@@ -50,6 +50,7 @@ class Failure:
     expected: bool = False
     refreshable: bool = False  # the credentials can be renewed, and the call made once more
     recognised: bool = True
+    why: str = ""  # in words of ours; shown only where the type's policy allows messages (C-52)
 
     @property
     def opens_breaker(self) -> bool:
@@ -129,6 +130,7 @@ def _judge(error: BaseException, idempotent: bool, unknown_retryable: bool, now:
         refreshable=finding.error_class is FailureClass.AUTH_DENIED
         and finding.status in (None, _UNAUTHORIZED)
         and signals.attribute(source, "refreshable") is True,
+        why=signals.own_words(source),
     )
 
 
@@ -172,7 +174,7 @@ def _inner(error: BaseException) -> object:
 def _recognise(error: BaseException) -> _Finding | None:
     own = signals.attribute(error, "error_class")
     if isinstance(own, FailureClass):
-        return _Finding(own, signals.http_status(error))
+        return _Finding(own, signals.http_status(error), signals.own_code(error))
     package = _package(type(error))
     if package in _MAIL:
         return _by_smtp_reply(error) or _by_name(error)

@@ -35,10 +35,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from penstock.contract.failure_tables import BY_CODE
+
 if TYPE_CHECKING:
     from datetime import timedelta
     from uuid import UUID
 
+    from penstock.contract.calls import Usage
     from penstock.contract.failures import FailureClass
     from penstock.contract.statuses import Move, Status
 
@@ -185,21 +188,31 @@ class Outcome(PenstockError):
 class Failed(Outcome):
     """Fail this attempt with a class of the closed list (C-50).
 
-    Whether it is retried follows from the class and the type's policy.
+    Whether it is retried follows from the class and the type's policy. A
+    provider's own code is kept if our table knows it: any other is text from
+    outside. *usage*: what a call has used although its answer counts for
+    nothing; it is paid for all the same. *why* is a sentence for whoever reads
+    the dead letter: what was wrong and what to do, never a user's text.
     """
 
     def __init__(
         self,
         error_class: FailureClass,
+        why: str = "",
         *,
         retry_after: timedelta | None = None,
         upstream_status: int | None = None,
+        upstream_code: str | None = None,
+        usage: Usage | None = None,
         expected: bool = False,
     ) -> None:
-        super().__init__(str(error_class))
+        super().__init__(f"{error_class}: {why}" if why else str(error_class))
         self.error_class = error_class
+        self.why = why
         self.retry_after = retry_after
         self.upstream_status = upstream_status
+        self.upstream_code = upstream_code if upstream_code in BY_CODE else None
+        self.usage = usage
         self.expected = expected
 
 

@@ -14,6 +14,7 @@ from itertools import islice
 from typing import TYPE_CHECKING, Final
 
 from penstock.contract.failure_tables import BY_CODE
+from penstock.contract.failures import FailureClass
 from penstock.contract.retry_after import LONGEST, ZERO, http_date, parse_retry_after
 
 if TYPE_CHECKING:
@@ -84,6 +85,18 @@ def known_code(error: BaseException) -> str | None:
             if "spend_limit" in code:
                 return "spend_limit_reached"
     return None
+
+
+def own_code(error: BaseException) -> str | None:
+    """The code that an error of ours has kept, if our table knows it."""
+    code = attribute(error, "upstream_code")
+    return code if isinstance(code, str) and code in BY_CODE else None
+
+
+def own_words(error: BaseException) -> str:
+    """What an error of ours says in words."""
+    why = attribute(error, "why")
+    return why if isinstance(why, str) and isinstance(attribute(error, "error_class"), FailureClass) else ""
 
 
 def names_the_model(error: BaseException) -> bool:

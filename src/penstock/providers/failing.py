@@ -83,7 +83,17 @@ def acts(method: Callable[P, Awaitable[T]]) -> Callable[P, Coroutine[Any, Any, T
 def failed_of(error: BaseException) -> Failed:
     """*error* as a failure of the closed list, without its words."""
     failure = classify(error, idempotent=True, now=datetime.now(UTC))
-    return Failed(failure.error_class, retry_after=failure.retry_after, upstream_status=failure.upstream_status)
+    return failed_with(failure)
+
+
+def failed_with(failure: Failure) -> Failed:
+    """What to raise for *failure*; it keeps what is known of the upstream."""
+    return Failed(
+        failure.error_class,
+        retry_after=failure.retry_after,
+        upstream_status=failure.upstream_status,
+        upstream_code=failure.upstream_code,
+    )
 
 
 def failure_of(status: int | None, body: Mapping[str, Any] | None) -> Failure:

@@ -8,7 +8,7 @@ from penstock.contract.calls import Answer
 from penstock.contract.errors import Failed
 from penstock.contract.failures import FailureClass
 from penstock.providers.answers import checked_text, items, mapping, moment, usage_of, word
-from penstock.providers.failing import Unreadable, unanswered
+from penstock.providers.failing import Unreadable, failed_with, unanswered
 from penstock.providers.openai_api import OpenAIAdapter
 
 if TYPE_CHECKING:
@@ -61,7 +61,7 @@ class OpenAIResponses(OpenAIAdapter):
 def _refuse_unfinished(body: Mapping[str, Any]) -> None:
     status = body.get("status")
     if status == "failed":
-        raise Failed(unanswered(mapping(body.get("error"))).error_class)
+        raise failed_with(unanswered(mapping(body.get("error"))))
     if status == "incomplete":
         reason = str(mapping(body.get("incomplete_details")).get("reason"))
         raise Failed(_INCOMPLETE.get(reason, FailureClass.SCHEMA_INVALID))

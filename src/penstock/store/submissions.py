@@ -153,9 +153,11 @@ async def standing(db: Db, batch_id: UUID) -> tuple[str, str | None]:
     return (row["state"], row["provider_batch_id"]) if row is not None else ("abandoned", None)
 
 
-async def release(db: Db, worker: str, batch_id: UUID, code: str, *, delay: timedelta, opens_breaker: bool) -> Released:
+async def release(
+    db: Db, worker: str, batch_id: UUID, code: str, upstream_code: str | None, *, delay: timedelta, opens_breaker: bool
+) -> Released:
     """It certainly was not taken: its jobs go back with no attempt used, and the type may be held back (C-37 e)."""
-    row = await db.fetchrow(sql("batches/release"), batch_id, worker, code, delay, opens_breaker)
+    row = await db.fetchrow(sql("batches/release"), batch_id, worker, code, delay, opens_breaker, upstream_code)
     assert row is not None  # noqa: S101 - the same
     return Released(frozenset(row["moved"]), bool(row["opened"]))
 

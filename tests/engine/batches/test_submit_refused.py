@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from datetime import timedelta
 
 import pytest
@@ -45,6 +46,18 @@ async def test_a_refused_submission_gives_every_job_back_and_opens_the_breaker(
     assert code in alert["subject"]
     assert ((await lane.batch())["state"], (await lane.batch())["last_error_code"]) == ("abandoned", code)
     assert {row["state"] for row in await lane.effects()} == {"abandoned"}
+
+
+async def test_what_the_provider_called_it_is_kept_if_our_table_knows_it(lane: Lane) -> None:
+    error = refusal(FailureClass.QUOTA_EXHAUSTED, 429)
+    error.__cause__ = Failed(FailureClass.QUOTA_EXHAUSTED, upstream_status=429, upstream_code="insufficient_quota")
+    lane.provider.refuse_create.append(error)
+    await lane.fill(1)
+
+    await lane.submitted()
+
+    (alert,) = await lane.alerts("batch_submission_refused")
+    assert json.loads(alert["subject"])["upstream_code"] == "insufficient_quota"
 
 
 @pytest.mark.contract("C-37")

@@ -109,7 +109,7 @@ class Sender:
 
     async def refuse(self, job_type: JobType, error: Failed) -> timedelta:
         """Hold a type back that has no way to its provider; returns for how long its jobs must wait."""
-        code, _, delay = self._verdict(error)
+        code, _, delay, _ = self._verdict(error)
         self.back_off, self.code = max(delay, job_type.policy.breaker.cooldown), code
         pool = self._place.pool
         await persist("breaker", lambda: submissions.hold_back(pool, job_type.name, code, self.back_off))
@@ -171,7 +171,7 @@ class Sender:
 
     async def _give_back(self, shelf: Shelf, part: Part, error: Exception) -> Sent:
         """Nobody's attempt counts; what the next batch would meet as well holds the type back."""
-        code, opens, delay = self._verdict(error)
+        code, opens, delay, upstream = self._verdict(error)
         pool, worker = self._place.pool, self._place.worker_id
         cooldown = part.members[0].running.job_type.policy.breaker.cooldown
         self.back_off, self.code = max(delay, cooldown if opens else delay), code
@@ -179,7 +179,7 @@ class Sender:
             persist(
                 "batch release",
                 lambda: submissions.release(
-                    pool, worker, part.batch_id, code, delay=self.back_off, opens_breaker=opens
+                    pool, worker, part.batch_id, code, upstream, delay=self.back_off, opens_breaker=opens
                 ),
             )
         )
@@ -192,12 +192,14 @@ class Sender:
         )
         return Sent.REFUSED if opens else Sent.RELEASED
 
-    def _verdict(self, error: Exception) -> tuple[str, bool, timedelta]:
+    def _verdict(self, error: Exception) -> tuple[str, bool, timedelta, str | None]:
+        """Its class, whether the next batch would meet it too, how long to wait, and the provider's own code."""
         if isinstance(error, _Halted):
-            return SHUTDOWN, False, timedelta(0)
+            return SHUTDOWN, False, timedelta(0), None
         failure = classify(error, idempotent=True)
         wait = min(failure.retry_after or timedelta(0), LONGEST_WAIT)
-        return str(failure.error_class), failure.error_class not in _PASSING, max(self._overflow, wait)
+        opens, delay = failure.error_class not in _PASSING, max(self._overflow, wait)
+        return str(failure.error_class), opens, delay, failure.upstream_code
 
     async def _doubt(self, shelf: Shelf, part: Part, error: Exception) -> Sent:
         code = SHUTDOWN if isinstance(error, _Halted) else str(classify(error, idempotent=True).error_class)

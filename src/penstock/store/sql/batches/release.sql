@@ -36,7 +36,7 @@ with batch as (
     insert into penstock.alerts (kind, severity, subject)
     select 'batch_submission_refused', 'alert',
            jsonb_build_object('job_type', batch.job_type, 'batch_id', batch.batch_id, 'code', $3::text,
-                              'jobs', batch.item_count)
+                              'upstream_code', $6::text, 'jobs', batch.item_count)
       from batch join penstock.types as t on t.job_type = batch.job_type
      where $5::boolean and t.breaker = 'closed'
 )
