@@ -209,6 +209,7 @@ CALLS = {
     "empty_body": F.UPSTREAM_5XX,
     "drop": F.NETWORK_RESET,
     "drop_after": F.NETWORK_RESET,
+    assert items[custom_id(sent.batch_id, 0, 7)].usage.input_tokens > 0  # paid for all the same
     "truncate": F.NETWORK_RESET,
     "refusal": F.POLICY_REJECTED,
     "wrong_schema": F.SCHEMA_INVALID,
@@ -227,3 +228,6 @@ async def test_a_single_call_that_goes_wrong_has_its_class(desk: Desk, kind: Kin
     with pytest.raises(Failed) as raised:
         await desk.adapter.call(desk.asked, seconds=10)
     assert raised.value.error_class is CALLS[fault]
+    if fault in ("refusal", "wrong_schema", "not_json", "nul", "huge", "incomplete"):  # paid for all the same
+        assert raised.value.usage is not None
+        assert raised.value.usage.input_tokens > 0

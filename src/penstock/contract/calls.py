@@ -46,7 +46,10 @@ class Route:
     def __post_init__(self) -> None:
         for name in ("provider", "model", "adapter"):
             if not _WORD.fullmatch(getattr(self, name)):
-                raise Failed(FailureClass.CONFIG_INVALID)
+                raise Failed(
+                    FailureClass.CONFIG_INVALID,
+                    f"the {name} of the route must be up to 200 letters, digits or ._:/@- without a space",
+                )
         object.__setattr__(self, "execution", Execution(self.execution))  # a plain word will do
 
 
@@ -74,13 +77,16 @@ class Usage:
         return Usage(self.input_tokens + other.input_tokens, self.output_tokens + other.output_tokens)
 
 
+NOTHING: Final = Usage()
+
+
 @dataclass(frozen=True, slots=True)
 class Answer:
     """What the model said. *data* is the parsed JSON where a schema was asked for, else None."""
 
     text: str = field(repr=False)
     data: Any = field(default=None, repr=False)
-    usage: Usage = Usage()
+    usage: Usage = NOTHING
     model: str = ""
     provider_id: str = ""  # the provider's id of this very answer
     at: datetime | None = None  # when the provider made it, where it says so (A-98)

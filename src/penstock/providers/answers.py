@@ -8,19 +8,21 @@ from __future__ import annotations
 
 import json
 import re
+from contextlib import contextmanager
 from dataclasses import replace
 from datetime import UTC, datetime
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Final, NoReturn, Protocol
 
 from penstock.contract.calls import Answer, Usage
+from penstock.contract.classify import classify
 from penstock.contract.errors import Failed
 from penstock.contract.failures import FailureClass
-from penstock.providers.failing import Unreadable, failure
+from penstock.providers.failing import Unreadable
 from penstock.providers.port import ItemResult
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Iterator, Mapping
 
 MAX_TEXT: Final = 1_000_000  # bytes of one answer
 MAX_ID: Final = 200
@@ -72,12 +74,29 @@ def as_document(answer: Answer) -> Answer:
     return replace(answer, data=_stored(answer.text, data))
 
 
-def item_of(custom_id: str, read: Callable[[], Answer], *, at: datetime | None, digest: str) -> ItemResult:
+def item_of(
+    custom_id: str, read: Callable[[], Answer], *, usage: Usage, at: datetime | None, digest: str
+) -> ItemResult:
     """The item that *read* finds; what it raises is that item's failure and nobody else's (A-96)."""
     try:
         return ItemResult(custom_id, answer=as_document(read()), at=at, digest=digest)
     except (Failed, Unreadable) as error:
-        return ItemResult(custom_id, failure=failure(error.error_class), at=at, digest=digest)
+        return ItemResult(custom_id, failure=classify(error, idempotent=True), usage=usage, at=at, digest=digest)
+
+
+@contextmanager
+def paid(usage: Usage) -> Iterator[None]:
+    """Whatever makes an answer count for nothing in here: the failure tells what it has used all the same."""
+    unreadable = False
+    try:
+        yield
+    except Failed as failed:
+        failed.usage = usage
+        raise
+    except Unreadable:
+        unreadable = True
+    if unreadable:
+        raise Failed(Unreadable.error_class, usage=usage)
 
 
 def body_of(content: bytes | bytearray | str) -> dict[str, Any]:

@@ -13,7 +13,7 @@ from penstock.contract.calls import Answer
 from penstock.contract.errors import EffectUncertain, Failed
 from penstock.contract.failures import FailureClass
 from penstock.providers import lines
-from penstock.providers.answers import checked_text, count, fit, item_of, items, mapping, moment, usage_of, word
+from penstock.providers.answers import checked_text, count, fit, item_of, items, mapping, moment, paid, usage_of, word
 from penstock.providers.failing import Unreadable, acts, asks, failure, failure_of, unanswered
 from penstock.providers.lenience import unless_gone, unless_over
 from penstock.providers.port import BatchLimits, BatchState, Created, ItemResult, Lookup, Phase, Submission, Uploaded
@@ -68,7 +68,8 @@ class AnthropicMessages:
     async def call(self, request: Request, *, seconds: float) -> Answer:
         """Ask once; what comes back fits the schema that was asked for."""
         message = await self._wire.post("/v1/messages", _body(request), seconds=seconds)
-        return fit(_answer(message), request.schema)
+        with paid(_usage(message)):
+            return fit(_answer(message), request.schema)
 
     def line(self, custom_id: str, request: Request) -> bytes:
         """One request of one user."""
@@ -94,9 +95,9 @@ class AnthropicMessages:
         """
         found, running = [], False
         async for batch in self._recent(since - SKEW):
-            if batch.get("processing_status") != "ended":
             if (moment(batch.get("created_at")) or until) > until:
                 continue
+            if batch.get("processing_status") != "ended":
                 running = True
             elif await self._is_of(batch, submission_id.hex):
                 found.append(_created(batch))
@@ -187,24 +188,26 @@ def _answer(message: Mapping[str, Any]) -> Answer:
         raise Unreadable
     return Answer(
         text=checked_text("".join(checked_text(text) for text in texts)),
-        usage=_usage(mapping(message.get("usage"))),
+        usage=_usage(message),
         model=word(message.get("model")),
         provider_id=word(message.get("id")),
     )
 
 
-def _usage(usage: Mapping[str, Any]) -> Usage:
+def _usage(message: Mapping[str, Any]) -> Usage:
     """Cached input is counted beside the rest, so all three are what was read."""
     cached = ("cache_creation_input_tokens", "cache_read_input_tokens")
     read = sum(count(usage.get(name)) or 0 for name in ("input_tokens", *cached))
     return usage_of({"read": read, "written": usage.get("output_tokens")}, "read", "written")
 
+    usage = mapping(message.get("usage"))
 
 def _item(line: Mapping[str, Any]) -> ItemResult:
     result = mapping(line.get("result"))
     custom_id, mark = word(line.get("custom_id")), lines.digest(result)
     if result.get("type") == "succeeded":
-        return item_of(custom_id, lambda: _answer(mapping(result.get("message"))), at=None, digest=mark)
+        message = mapping(result.get("message"))
+        return item_of(custom_id, lambda: _answer(message), usage=_usage(message), at=None, digest=mark)
     return ItemResult(custom_id, failure=_failure(result), digest=mark)
 
 

@@ -15,7 +15,7 @@ from penstock.providers.port import ItemResult
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from penstock.contract.calls import Request
+    from penstock.contract.calls import Request, Usage
     from penstock.contract.classify import Failure
 
 _FINISHES: Final[Mapping[str, FailureClass]] = {
@@ -65,14 +65,19 @@ def answer_of(body: Mapping[str, Any]) -> Answer:
     texts = [part.get("text") for part in parts if "text" in part and not part.get("thought")]
     if not texts:
         raise Unreadable
-    usage = ("promptTokenCount", "candidatesTokenCount", "thoughtsTokenCount")
     return Answer(
         text=checked_text("".join(checked_text(text) for text in texts)),
-        usage=usage_of(body.get("usageMetadata"), *usage),
+        usage=usage(body),
         model=word(body.get("modelVersion")),
         provider_id=word(body.get("responseId")),
         at=moment(body.get("createTime")),
     )
+
+
+def usage(body: Mapping[str, Any]) -> Usage:
+    """What was used: thoughts are written, too."""
+    names = ("promptTokenCount", "candidatesTokenCount", "thoughtsTokenCount")
+    return usage_of(body.get("usageMetadata"), *names)
 
 
 def item(line: Mapping[str, Any]) -> ItemResult:
@@ -81,7 +86,7 @@ def item(line: Mapping[str, Any]) -> ItemResult:
     mark = lines.digest(body, error)
     if error or not body:
         return ItemResult(key, failure=_failure(error), digest=mark)
-    return item_of(key, lambda: answer_of(body), at=moment(body.get("createTime")), digest=mark)
+    return item_of(key, lambda: answer_of(body), usage=usage(body), at=moment(body.get("createTime")), digest=mark)
 
 
 def _failure(error: Mapping[str, Any]) -> Failure:

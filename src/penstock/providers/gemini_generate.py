@@ -17,7 +17,7 @@ from google.genai.errors import APIError
 from penstock.contract.errors import Failed
 from penstock.contract.failures import FailureClass
 from penstock.providers import gemini_answers, lines
-from penstock.providers.answers import body_of, fit, word
+from penstock.providers.answers import body_of, fit, paid, word
 from penstock.providers.failing import Unreadable, acts, asks
 from penstock.providers.lenience import unless_gone, unless_over
 from penstock.providers.port import BatchLimits, BatchState, Created, ItemResult, Lookup, Phase, Submission, Uploaded
@@ -95,7 +95,8 @@ class GeminiGenerate:
                 )
         raw = response.sdk_http_response
         body = body_of(raw.body or "") if raw is not None else {}
-        return fit(gemini_answers.answer_of(body), request.schema)
+        with paid(gemini_answers.usage(body)):
+            return fit(gemini_answers.answer_of(body), request.schema)
 
     def line(self, custom_id: str, request: Request) -> bytes:
         """One request of one user."""

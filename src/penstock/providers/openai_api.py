@@ -11,7 +11,7 @@ from datetime import datetime, timedelta
 from typing import IO, TYPE_CHECKING, Any, Final, cast
 
 from penstock.providers import lines, openai_states
-from penstock.providers.answers import body_of, fit, item_of, items, mapping, moment, word
+from penstock.providers.answers import body_of, fit, item_of, items, mapping, moment, paid, word
 from penstock.providers.failing import Unreadable, acts, asks, failure_of, unanswered
 from penstock.providers.lenience import unless_gone, unless_over
 from penstock.providers.port import BatchLimits, BatchState, Created, ItemResult, Lookup, Submission, Uploaded
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from openai import AsyncOpenAI
 
-    from penstock.contract.calls import Answer, Request
+    from penstock.contract.calls import Answer, Request, Usage
 
 LIMITS: Final = BatchLimits(items=50_000, body_bytes=200_000_000, window=timedelta(hours=24))
 SKEW: Final = timedelta(minutes=10)  # between the database's clock and the provider's
@@ -53,11 +53,16 @@ class OpenAIAdapter:
         """What the endpoint said; raises where that is no answer."""
         raise NotImplementedError
 
+    def usage(self, body: Mapping[str, Any]) -> Usage:
+        """What it has used, whatever it said."""
+        raise NotImplementedError
+
     @asks
     async def call(self, request: Request, *, seconds: float) -> Answer:
         """Ask once; what comes back fits the schema that was asked for."""
         body = await self._wire.post(self.endpoint, self.body(request), seconds=seconds)
-        return fit(self.answer(body), request.schema)
+        with paid(self.usage(body)):
+            return fit(self.answer(body), request.schema)
 
     async def close(self) -> None:
         """Give the connections back."""
@@ -177,4 +182,4 @@ class OpenAIAdapter:
         if status not in _OK:
             return ItemResult(custom_id, failure=failure_of(status, body), digest=mark)
         at = moment(body.get("created_at", body.get("created")))
-        return item_of(custom_id, lambda: self.answer(body), at=at, digest=mark)
+        return item_of(custom_id, lambda: self.answer(body), usage=self.usage(body), at=at, digest=mark)

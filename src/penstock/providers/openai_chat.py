@@ -14,7 +14,7 @@ from penstock.providers.openai_api import OpenAIAdapter
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from penstock.contract.calls import Request
+    from penstock.contract.calls import Request, Usage
 
 _UNFINISHED: Final[Mapping[str, FailureClass]] = {
     "length": FailureClass.SCHEMA_INVALID,
@@ -45,6 +45,10 @@ class OpenAIChat(OpenAIAdapter):
             body["response_format"] = {"type": "json_schema", "json_schema": shape}
         return body
 
+    def usage(self, body: Mapping[str, Any]) -> Usage:
+        """As the endpoint counts."""
+        return usage_of(body.get("usage"), "prompt_tokens", "completion_tokens")
+
     def answer(self, body: Mapping[str, Any]) -> Answer:
         """The text of the first choice; a refusal, a filter and a cut are failures behind a 200."""
         choices = items(body.get("choices"))
@@ -60,7 +64,7 @@ class OpenAIChat(OpenAIAdapter):
             raise Unreadable
         return Answer(
             text=checked_text(message["content"]),
-            usage=usage_of(body.get("usage"), "prompt_tokens", "completion_tokens"),
+            usage=self.usage(body),
             model=word(body.get("model")),
             provider_id=word(body.get("id")),
             at=moment(body.get("created")),

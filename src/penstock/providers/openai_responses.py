@@ -14,7 +14,7 @@ from penstock.providers.openai_api import OpenAIAdapter
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from penstock.contract.calls import Request
+    from penstock.contract.calls import Request, Usage
 
 _INCOMPLETE: Final[Mapping[str, FailureClass]] = {"content_filter": FailureClass.POLICY_REJECTED}
 
@@ -40,6 +40,10 @@ class OpenAIResponses(OpenAIAdapter):
             body["text"] = {"format": shape}
         return body
 
+    def usage(self, body: Mapping[str, Any]) -> Usage:
+        """As the endpoint counts."""
+        return usage_of(body.get("usage"), "input_tokens", "output_tokens")
+
     def answer(self, body: Mapping[str, Any]) -> Answer:
         """The text of a completed response; anything else behind a 200 is a failure of its own class."""
         _refuse_unfinished(body)
@@ -51,7 +55,7 @@ class OpenAIResponses(OpenAIAdapter):
             raise Unreadable
         return Answer(
             text=checked_text("".join(checked_text(text) for text in texts)),
-            usage=usage_of(body.get("usage"), "input_tokens", "output_tokens"),
+            usage=self.usage(body),
             model=word(body.get("model")),
             provider_id=word(body.get("id")),
             at=moment(body.get("created_at")),

@@ -14,6 +14,8 @@ from enum import StrEnum
 from typing import TYPE_CHECKING, Protocol
 from uuid import UUID
 
+from penstock.contract.calls import NOTHING, Usage
+
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Sequence
 
@@ -116,6 +118,7 @@ class ItemResult:
     custom_id: str
     answer: Answer | None = None
     failure: Failure | None = None
+    usage: Usage = NOTHING  # of a failure: a refused or unfinished answer is paid for as any other
     at: datetime | None = None  # this item's own time (A-98)
     digest: str = ""  # tells two lines of one item apart without keeping either
 
@@ -153,11 +156,11 @@ class BatchAdapter(Adapter, Protocol):
     async def find(self, submission_id: UUID, since: datetime, until: datetime) -> list[Created]:
         """Every batch of this submission that the provider shows, newest first.
 
+        It was created between *since* and *until*, or never: where only an
+        ended batch shows whose it is, what was made later is no candidate.
         Raises when the provider cannot be asked: an empty list is an
         authenticated absence.
         """
-        It was created between *since* and *until*, or never: where only an
-        ended batch shows whose it is, what was made later is no candidate.
 
     async def poll(self, provider_batch_id: str) -> BatchState:
         """Where the batch stands; `Failed(NOT_FOUND)` when the provider does not know it."""

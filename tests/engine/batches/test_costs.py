@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+from dataclasses import replace
 from datetime import timedelta
 from decimal import Decimal
 from pathlib import Path
@@ -11,13 +12,15 @@ from typing import Any
 
 import pytest
 
-from penstock import Penstock, Policy
-from penstock.contract.calls import Execution, Route, Usage
+from penstock import Failed, FailureClass, Penstock, Policy
+from penstock.contract.calls import Answer, Execution, Request, Route, Usage
 from penstock.contract.errors import SettingsInvalid
 from penstock.contract.prices import Price, Prices, load_prices
+from penstock.providers.port import ItemResult
 from penstock.store import spend, types
 from tests.engine.batches.conftest import TYPE, MakeLane
-from tests.engine.batches.returning import USED, Home, make_home
+from tests.engine.batches.returning import USED, Home, error, make_home
+from tests.support.fake_provider import FakeBatch
 
 TABLE = json.dumps({"models": {"small": {"input": "2.50", "output": "10"}}})
 
@@ -192,6 +195,42 @@ async def test_a_single_call_is_counted_like_an_item_at_the_full_price(make_lane
     assert paused == [False, True]
     (row,) = await home.owner.fetch("select calls, cost_micros, execution from penstock.spend")
     assert tuple(row) == (2, 9000, "async")
+
+
+@pytest.mark.contract("C-64")
+async def test_an_item_that_was_refused_or_cut_off_costs_what_it_used(make_lane: MakeLane) -> None:
+    def refused(batch: FakeBatch) -> list[ItemResult]:
+        (asked,) = batch.requests()
+        line = error(asked["custom_id"], FailureClass.POLICY_REJECTED, retryable=False)
+        return [replace(line, usage=USED)]
+
+    home = await priced(make_lane)
+    home.provider.lines = refused
+    await home.sent(1)
+
+    await home.collected()
+
+    (item,) = await home.items()
+    assert (item["state"], item["input_tokens"], item["output_tokens"], item["cost_micros"]) == (
+        "failed", USED.input_tokens, USED.output_tokens, 2250,
+    )  # fmt: skip
+    assert await home.owner.fetchval("select cost_micros from penstock.spend") == 2250
+
+
+@pytest.mark.contract("C-64")
+async def test_a_single_call_that_was_refused_or_cut_off_costs_what_it_used(make_lane: MakeLane) -> None:
+    def refuse(_request: Request) -> Answer:
+        raise Failed(FailureClass.POLICY_REJECTED, usage=USED)
+
+    home = await priced(make_lane)
+    home.provider.answer = refuse
+    await home.fill(1, execution="async")
+
+    await home.submitted()
+
+    assert await home.statuses() == {"failed": 1}
+    (row,) = await home.owner.fetch("select calls, input_tokens, execution from penstock.spend")
+    assert tuple(row) == (1, USED.input_tokens, "async")
 
 
 @pytest.mark.contract("C-64")

@@ -186,3 +186,17 @@ GUARDS: Final = (
         (f"{FILES}::test_erasure_deletes_the_files_of_a_home_whatever_the_setting_says",),
     ),
 )
+    Guard(
+        "a refused item is paid for",
+        f"{BATCHES}/items.py",
+        "return self.used if self.answer is None else self.answer.usage",
+        "return NOTHING if self.answer is None else self.answer.usage",
+        (f"{COSTS}::test_an_item_that_was_refused_or_cut_off_costs_what_it_used",),
+    ),
+    Guard(
+        "a refused call is paid for",
+        f"{BATCHES}/asking.py",
+        "            await record_usage(place, policy, request.route, failed.usage)\n",
+        "            assert policy\n",
+        (f"{COSTS}::test_a_single_call_that_was_refused_or_cut_off_costs_what_it_used",),
+    ),

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING, Final, Protocol
 
-from penstock.contract.calls import Execution
+from penstock.contract.calls import NOTHING, Execution
 from penstock.contract.errors import Failed, SettingsInvalid
 from penstock.contract.failures import FailureClass
 from penstock.engine.patience import persist
@@ -49,7 +49,8 @@ class GivenAdapters:
         place = route.adapter, route.base_url or None
         if place not in self._made:
             if not self.knows(route.adapter):
-                raise Failed(FailureClass.CONFIG_INVALID)
+                known = ", ".join(sorted(self._factories))
+                raise Failed(FailureClass.CONFIG_INVALID, f"there is no adapter {route.adapter!r}; there are {known}")
             self._made[place] = self._factories[route.adapter](place[1])
         return self._made[place]
 
@@ -77,8 +78,14 @@ async def ask(place: Workplace, running: Running, request: Request) -> Answer:
         raise SettingsInvalid("this worker has no way to a provider; make it with app.worker(...)")
     adapter = place.adapters().get(request.route)
     running.run.by_model[f"{request.route.provider}/{request.route.model}"] += 1
-    answer = await adapter.call(request, seconds=_seconds(running))
-    await record_usage(place, running.job_type.policy, request.route, answer.usage)
+    policy = running.job_type.policy
+    try:
+        answer = await adapter.call(request, seconds=_seconds(running))
+    except Failed as failed:  # an answer that counts for nothing is paid for all the same
+        if failed.usage is not None and failed.usage != NOTHING:
+            await record_usage(place, policy, request.route, failed.usage)
+        raise
+    await record_usage(place, policy, request.route, answer.usage)
     return answer
 
 

@@ -7,7 +7,7 @@ import zlib
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Final
 
-from penstock.contract.calls import Usage
+from penstock.contract.calls import NOTHING
 from penstock.contract.classify import Failure
 from penstock.contract.errors import SettingsInvalid
 from penstock.contract.failures import FailureClass
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from datetime import datetime, timedelta
     from uuid import UUID
 
-    from penstock.contract.calls import Answer
+    from penstock.contract.calls import Answer, Usage
     from penstock.contract.policies import Policy
     from penstock.providers.port import ItemResult
     from penstock.store.batch_items import Name
@@ -46,8 +46,9 @@ class Line:
 
     @property
     def usage(self) -> Usage:
-        """What it used, as the provider counted it; nothing where there was no answer."""
-        return Usage() if self.answer is None else self.answer.usage
+    used: Usage = NOTHING  # by an answer that counts for nothing
+        """What it used, as the provider counted it, whatever became of it."""
+        return self.used if self.answer is None else self.answer.usage
 
     def pack(self, *, squeeze: bool = False) -> int:
         """Hold the answer as bytes, and tell how many: text takes up to four times as much."""
@@ -102,12 +103,13 @@ async def gather(results: AsyncIterator[ItemResult], names: Mapping[str, Name]) 
         if result.custom_id in seen:
             doubled.add(result.custom_id)
             if known is not None and not known.same_as(result):
-                sheet.lines[result.custom_id] = Line(failure=AMBIGUOUS, at=result.at, digest="?")
+                sheet.lines[result.custom_id] = Line(failure=AMBIGUOUS, at=result.at, digest="?", used=known.usage)
             continue
         seen[result.custom_id] = result.digest
         if name.open:
             at = result.at or _time_of(result.answer)
-            line = sheet.lines[result.custom_id] = Line(result.answer, result.failure, at=at, digest=result.digest)
+            line = Line(result.answer, result.failure, at=at, digest=result.digest, used=result.usage)
+            sheet.lines[result.custom_id] = line
             held += line.pack(squeeze=held > ROOMY)
     sheet.doubled, sheet.found = len(doubled), len(seen)
     return sheet
