@@ -200,7 +200,7 @@ WHOLE = jsonl(line(0, {"type": "expired"}), line(1, {"type": "expired"}))
 @pytest.mark.parametrize(
     "reply",
     [
-        httpx2.Response(200, content=WHOLE[:-4]),
+        httpx2.Response(200, content=Stream(WHOLE[:-4])),
         httpx2.Response(200, content=Stream(WHOLE[: len(WHOLE) // 2]), headers={"content-length": str(len(WHOLE))}),
         httpx2.Response(200, content=Stream(WHOLE[:9], httpx2.ReadError("x"))),
     ],

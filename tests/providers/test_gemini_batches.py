@@ -212,7 +212,8 @@ async def test_each_line_has_its_own_answer_or_its_own_failure() -> None:
 async def test_a_truncated_file_gives_out_nothing() -> None:
     whole = jsonl({"key": "a", "response": gemini()}, {"key": "b", "response": gemini()})
     sized = answer({"name": "files/out-1", "sizeBytes": str(len(whole))})
-    for content, size in ((whole[:-9], None), (whole[: len(whole) // 2], sized)):
+    untold = answer(gemini_error("permission_denied", 403), 403)
+    for content, size in ((whole[:-9], untold), (whole[: len(whole) // 2], sized)):
         with pytest.raises(Failed) as raised:
             await collected(content, size)
         assert raised.value.error_class is F.NETWORK_RESET

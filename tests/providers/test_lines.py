@@ -57,10 +57,31 @@ async def test_a_large_artifact_is_held_once_and_parsed_line_by_line() -> None:
 @pytest.mark.parametrize(
     "content", [b'{"a": 1}\n{"b"', b"<html>", b'{"a": 1}\n[1]\n', b"{}\n" + b"[" * 100_000, b"\xff\n"]
 )
-async def test_one_line_that_does_not_parse_refuses_them_all(content: bytes) -> None:
+async def test_where_no_size_is_known_one_line_that_does_not_parse_refuses_them_all(content: bytes) -> None:
     with pytest.raises(Failed) as raised:
         await lines.proven(bytearray(content))
     assert raised.value.error_class is F.NETWORK_RESET
+
+
+BROKEN = b'{"a": 1}\n{"b"\n[1]\n{"c": 3}\n{"d'
+
+
+async def test_a_line_that_the_provider_itself_has_broken_is_nobodys_once_all_of_it_is_here() -> None:
+    artifact = await lines.proven(bytearray(BROKEN), None, len(BROKEN))
+    assert [line async for line in lines.objects(artifact)] == [{"a": 1}, {}, {}, {"c": 3}, {}]
+    for sizes in ((len(BROKEN), len(BROKEN) + 1), (None,), ()):
+        with pytest.raises(Failed):
+            await lines.proven(bytearray(BROKEN), *sizes)
+
+
+async def test_an_end_that_was_framed_proves_as_much_for_all_lines_but_the_last() -> None:
+    middle = BROKEN.rpartition(b"\n")[0]
+    artifact = await lines.proven(bytearray(middle), framed=True)
+    assert [line async for line in lines.objects(artifact)] == [{"a": 1}, {}, {}, {"c": 3}]
+    with pytest.raises(Failed):
+        await lines.proven(bytearray(BROKEN), framed=True)
+    with pytest.raises(Failed):
+        await lines.proven(bytearray(middle), len(middle) + 1, framed=True)
 
 
 async def test_blank_lines_and_a_missing_last_newline_are_fine() -> None:

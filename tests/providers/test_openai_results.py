@@ -111,6 +111,8 @@ BOUNDARY = len(jsonl(line(0)))  # where nothing but the size can tell
 async def test_a_download_that_broke_off_gives_out_nothing(cut: int, sized: bool) -> None:
     script = Script(files(out=WHOLE[:cut], err=jsonl(line(9))))
     script.replies["GET /v1/files/out"] = answer({"id": "out", "bytes": len(WHOLE)} if sized else {"id": "out"})
+    if not sized:
+        script.replies["GET /v1/files/out/content"] = lambda _: httpx2.Response(200, content=Stream(WHOLE[:cut]))
     state = BatchState("batch_1", Phase.COMPLETED, "completed", output_file_id="err", error_file_id="out")
     with pytest.raises(Failed) as raised:
         await anext(aiter(adapter(script).results(state)))

@@ -126,7 +126,7 @@ class AnthropicMessages:
     @asks
     async def _artifact(self, provider_batch_id: str) -> bytearray:
         content, promised = await self._wire.download(f"{BATCHES}/{safe_id(provider_batch_id)}/results")
-        return await lines.proven(content, promised)
+        return await lines.proven(content, promised.size, framed=promised.framed)
 
     @asks
     async def _cancel(self, provider_batch_id: str) -> None:

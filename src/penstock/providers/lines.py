@@ -77,30 +77,36 @@ class LineFile(io.RawIOBase):
         self._rest = memoryview(b"")
 
 
-async def proven(artifact: bytearray, *sizes: int | None) -> bytearray:
+async def proven(artifact: bytearray, *sizes: int | None, framed: bool = False) -> bytearray:
     """*artifact*, once every line of it has been parsed and it has each size that was promised.
 
     A download that broke off raises, and the caller has given out nothing yet:
-    a half-read batch looks like one with missing items.
+    a half-read batch looks like one with missing items. Only where a size
+    proves that all of it is here may a line be broken: the provider itself
+    has broken it, and another download would bring the same. An end that was
+    *framed*, without a size, proves as much for all lines but the last.
     """
-    whole = all(size is None or len(artifact) == size for size in sizes)
+    told = [size for size in sizes if size is not None]
+    whole = all(len(artifact) == size for size in told)
+    broken = last = False
     parsed = 0
     for line in _lines(artifact) if whole else ():
-        whole = whole and _parses(line)
+        last = _parsed(line) is None
+        broken = broken or last
         parsed += len(line)
         if parsed > _BREATH:
             parsed = 0
             await asyncio.sleep(0)
-    if not whole:
+    if not whole or (broken and not told and (last or not framed)):
         raise Failed(FailureClass.NETWORK_RESET)
     return artifact
 
 
 async def objects(artifact: bytearray) -> AsyncIterator[dict[str, Any]]:
-    """The lines of a proven artifact, one parsed object at a time."""
+    """The lines of a proven artifact, one parsed object at a time; a broken one is empty, and so nobody's."""
     parsed = 0
     for line in _lines(artifact):
-        yield json.loads(line)
+        yield _parsed(line) or {}
         parsed += len(line)
         if parsed > _BREATH:
             parsed = 0
@@ -133,8 +139,10 @@ def _lines(artifact: bytearray) -> Iterator[bytearray]:
         start = end + 1
 
 
-def _parses(line: bytearray) -> bool:
+def _parsed(line: bytearray) -> dict[str, Any] | None:
+    """The JSON object in *line*; None where there is none."""
     try:
-        return isinstance(json.loads(line), dict)
+        found = json.loads(line)
     except (ValueError, RecursionError):
-        return False
+        return None
+    return found if isinstance(found, dict) else None

@@ -148,7 +148,7 @@ class OpenAIAdapter:
         path = f"/files/{safe_id(file_id)}"
         size = (await self._wire.get(path)).get("bytes")
         content, promised = await self._wire.download(f"{path}/content")
-        return await lines.proven(content, promised, size if isinstance(size, int) else None)
+        return await lines.proven(content, promised.size, size if isinstance(size, int) else None)
 
     async def _files_named(self, name: str, horizon: datetime) -> set[str]:
         listed = self._pages("/files", horizon, purpose="batch", order="desc")

@@ -107,8 +107,8 @@ class Wire:
         async with asyncio.timeout(CONTROL_SECONDS):
             await self._client.delete(path, cast_to=httpx2.Response, options={"timeout": CONTROL_SECONDS})
 
-    async def download(self, path: str, *, at_most: int | None = None) -> tuple[bytearray, int | None]:
-        """The bytes, and how many the server has promised; *at_most* stops early."""
+    async def download(self, path: str, *, at_most: int | None = None) -> tuple[bytearray, Promise]:
+        """The bytes, and what the server has promised of them; *at_most* stops early."""
         options = {"headers": _STREAM, "timeout": TRANSFER_SECONDS}
         content = bytearray()
         async with asyncio.timeout(TRANSFER_SECONDS):
@@ -127,12 +127,11 @@ class Wire:
         await self._client.close()
 
 
-def promised(response: httpx2.Response) -> int | None:
+def promised(response: httpx2.Response) -> Promise:
     """The length that a response announced, where it can be compared with what arrived."""
-    announced = response.headers.get("content-length", "")
-    if response.headers.get("content-encoding", "identity") != "identity" or not announced.isdigit():
-        return None
-    return int(announced)
+    announced, encoding = response.headers.get("content-length", ""), response.headers.get("transfer-encoding", "")
+    plain = response.headers.get("content-encoding", "identity") == "identity" and announced.isdigit()
+    return Promise(int(announced) if plain else None, framed=encoding.lower() == "chunked")
 
 
 def safe_id(identity: str) -> str:

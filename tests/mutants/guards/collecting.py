@@ -15,6 +15,9 @@ SETTLING: Final = f"{HERE}/test_settling.py"
 COSTS: Final = f"{HERE}/test_costs.py"
 FILES: Final = f"{HERE}/test_files.py"
 BATCHES: Final = f"{ENGINE}/batches"
+PROVIDERS: Final = "src/penstock/providers"
+ERRORS: Final = "tests/providers/test_errors.py"
+PARSING: Final = "tests/providers/test_lines.py"
 
 GUARDS: Final = (
     Guard(
@@ -128,6 +131,27 @@ GUARDS: Final = (
         "return failure.error_class is FailureClass.NOT_FOUND",
         "return failure.error_class is not FailureClass.UPSTREAM_5XX",
         (f"{POLLS}::test_a_provider_that_cannot_be_asked_looks_like_a_failure_and_never_like_loss[AUTH_DENIED]",),
+    ),
+    Guard(
+        "a broken line is nobody's only in a whole file",
+        f"{PROVIDERS}/lines.py",
+        "(broken and not told and (last or not framed))",
+        "False",
+        (f"{PARSING}::test_a_line_that_the_provider_itself_has_broken_is_nobodys_once_all_of_it_is_here",),
+    ),
+    Guard(
+        "a line that the provider broke holds nobody up",
+        f"{PROVIDERS}/lines.py",
+        "(broken and not told and (last or not framed))",
+        "broken",
+        (f"{PARSING}::test_a_line_that_the_provider_itself_has_broken_is_nobodys_once_all_of_it_is_here",),
+    ),
+    Guard(
+        "no answer fills the memory",
+        f"{PROVIDERS}/wire.py",
+        "            if left < 0:\n",
+        "            if left is None:\n",
+        (f"{ERRORS}::test_an_answer_that_does_not_end_is_cut_off_before_it_fills_the_memory[200-openai_responses]",),
     ),
     Guard(
         "a batch past its deadline is canceled",

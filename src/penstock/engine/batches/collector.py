@@ -186,8 +186,8 @@ class Collector:
         sheet = await polling.asked(gather(adapter.results(state), names), polling.DOWNLOAD_SECONDS)
         if not isinstance(sheet, Failure):
             return sheet
-        if batch.cancel_asked_at is not None and not sheet.retryable:
-            await self._give_up(batch, state.provider_status)  # an operator has given it up, and nobody can read it
+        if polling.hopeless(batch, sheet):
+            await self._give_up(batch, state.provider_status)
         else:
             await self._unanswered(batch, "download", sheet, adapter.limits.grace)
         return None

@@ -66,6 +66,13 @@ def given_up(batch: Leased) -> bool:
     return batch.cancel_sent_at is not None and batch.now > batch.cancel_sent_at + CANCEL_GRACE
 
 
+def hopeless(batch: Leased, failure: Failure) -> bool:
+    """Whether an operator has given it up, and nobody can read its results: not now, or not for an hour."""
+    if batch.cancel_asked_at is None:
+        return False
+    return not failure.retryable or batch.now > batch.cancel_asked_at + CANCEL_GRACE
+
+
 def is_missing(failure: Failure) -> bool:
     """Whether the provider says that it does not know the batch, or its results."""
     return failure.error_class is FailureClass.NOT_FOUND
