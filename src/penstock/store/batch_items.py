@@ -182,6 +182,11 @@ async def stage_results(db: Db, job_ids: Sequence[UUID]) -> list[asyncpg.Record]
     return await db.fetch(sql("batch_items/results"), job_ids)
 
 
+async def refusals(db: Db, job_ids: Sequence[UUID]) -> dict[UUID, int]:
+    """How often each of these jobs went back from a batch that was refused as a whole, and nobody said why."""
+    return {row[0]: row[1] for row in await db.fetch(sql("batch_items/refusals"), job_ids)}
+
+
 async def hold(db: Transaction, job_id: UUID, claim_seq: int) -> bool:
     """Lock a job that still waits for this item, until the transaction ends; False when it does not."""
     return bool(await db.fetchval(sql("batch_items/hold"), job_id, claim_seq))

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from datetime import timedelta
 from typing import Any
+from uuid import UUID
 
 import pytest
 
@@ -14,7 +15,7 @@ from penstock import Failed, FailureClass
 from penstock.contract.classify import Failure
 from penstock.contract.custom_ids import custom_id
 from penstock.contract.keys import uuid7
-from penstock.engine.batches import items
+from penstock.engine.batches import items, packing
 from penstock.providers.port import BadLine, ItemResult, Phase
 from penstock.store.batch_items import Name
 from tests.engine.batches.conftest import MakeLane
@@ -225,6 +226,75 @@ async def test_a_batch_refused_for_its_account_is_nobodys_failure_and_opens_the_
     assert "breaker_opened" in await home.alert_kinds()
 
 
+async def refused_until_it_ends(home: Home, ids: list[UUID]) -> list[tuple[int, str | None]]:
+    """Attempts and code of the first job after each round in which its batch was refused."""
+    rounds = []
+    while (row := await home.job(ids[0]))["status"] not in ("failed", "completed"):
+        await home.submitted()
+        await home.collected()
+        row = await home.job(ids[0])
+        rounds.append((row["attempt_count"], row["last_error_code"]))
+        await home.pass_time(hours=2)
+    return rounds
+
+
+@pytest.mark.contract("C-37")
+@pytest.mark.parametrize(
+    ("bad_lines", "counted"),
+    [
+        ((), [(1, "UPSTREAM_5XX"), (2, "UPSTREAM_5XX")]),
+        ((BadLine(None, Failure(FailureClass.SCHEMA_INVALID, retryable=False)),), [(1, "SCHEMA_INVALID")]),
+    ],
+    ids=["no reason", "a reason that no retry mends"],
+)
+async def test_a_batch_refused_without_naming_a_line_goes_back_three_times_and_then_counts(
+    make_lane: MakeLane, bad_lines: tuple[BadLine, ...], counted: list[tuple[int, str]]
+) -> None:
+    home = await make_home(make_lane, attempts=2)
+    home.provider.phase, home.provider.files, home.provider.bad_lines = Phase.FAILED, (None, None), bad_lines
+    ids = await home.fill(1)
+
+    assert await refused_until_it_ends(home, ids) == [(0, "BATCH_REFUSED")] * 3 + counted
+
+
+@pytest.mark.contract("C-37")
+async def test_back_pressure_never_counts_however_often_it_comes(home: Home) -> None:
+    home.provider.phase, home.provider.files = Phase.FAILED, (None, None)
+    home.provider.bad_lines = (BadLine(None, Failure(FailureClass.RATE_LIMITED, retryable=True)),)
+    await home.fill(1)
+
+    for _ in range(6):
+        await home.submitted()
+        await home.collected()
+        await home.pass_time(hours=2)
+
+    (row,) = await home.jobs()
+    assert (row["status"], row["attempt_count"], row["last_error_code"]) == ("queued", 0, "RATE_LIMITED")
+
+
+@pytest.mark.contract("C-37")
+async def test_one_request_that_spoils_every_batch_ends_alone_and_the_others_complete(
+    make_lane: MakeLane, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(packing, "PARTS", 2**40)  # one refusal parts all of them
+    home = await make_home(make_lane, attempts=1)
+    ids = await home.fill(20)
+    spoiled = home.provider.phase_of
+
+    def phase_of(batch: FakeBatch) -> Phase:
+        return Phase.FAILED if any(asked["text"] == "letter 7" for asked in batch.requests()) else spoiled(batch)
+
+    home.provider.phase_of = phase_of  # type: ignore[method-assign]  # the provider's own whim
+    home.provider.files = (None, None)
+    for _ in range(4):
+        await home.submitted()
+        await home.collected()
+        await home.pass_time(hours=1)
+
+    assert await home.statuses() == {"completed": 19, "failed": 1}
+    assert (await home.job(ids[7]))["status"] == "failed"
+
+
 @pytest.mark.contract("A-96")
 async def test_good_items_of_a_failed_batch_complete_all_the_same(home: Home) -> None:
     ids = await home.sent(2)
@@ -232,7 +302,7 @@ async def test_good_items_of_a_failed_batch_complete_all_the_same(home: Home) ->
 
     await home.collected()
 
-    assert await home.codes(ids) == [("completed", None), ("queued", "RATE_LIMITED")]
+    assert await home.codes(ids) == [("completed", None), ("queued", "BATCH_REFUSED")]
     assert await home.outputs() == {ids[0]: "re: letter 0"}
 
 

@@ -28,11 +28,17 @@ ROOMY: Final = 32_000_000  # bytes of answers that wait as they are; beyond that
 AMBIGUOUS: Final = Failure(FailureClass.BATCH_ITEM_AMBIGUOUS, retryable=False)
 MISSING: Final = Failure(FailureClass.BATCH_ITEM_MISSING, retryable=False)
 EXPIRED: Final = Failure(FailureClass.BATCH_EXPIRED, retryable=True)
+UNEXPLAINED: Final = Failure(FailureClass.UPSTREAM_5XX, retryable=True)  # refused as a whole, and nobody says why
+REFUSED: Final = "BATCH_REFUSED"  # why a job went back uncharged from such a batch
+PATIENT: Final = 3  # times that one job does; the next one counts
 
 
 @dataclass(slots=True)
 class Line:
-    """What is known of one item: an answer, why there is none, or that its job simply goes back."""
+    """What is known of one item: an answer, why there is none, or that its job simply goes back.
+
+    A failure beside *back* is what it fails of once its job has gone back too often.
+    """
 
     answer: Answer | None = field(default=None, repr=False)
     failure: Failure | None = None
@@ -40,13 +46,13 @@ class Line:
     code: str | None = None  # why, for a job that goes back
     at: datetime | None = None
     digest: str = ""
+    used: Usage = NOTHING  # by an answer that counts for nothing
     _packed: bytes | None = field(default=None, repr=False)  # the answer's text while the line waits for its turn
     _squeezed: bool = False
     _parsed: bool = False  # its data can be read from its text again
 
     @property
     def usage(self) -> Usage:
-    used: Usage = NOTHING  # by an answer that counts for nothing
         """What it used, as the provider counted it, whatever became of it."""
         return self.used if self.answer is None else self.answer.usage
 

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 from uuid import UUID
 
 from penstock.contract.custom_ids import custom_id
@@ -22,12 +23,22 @@ if TYPE_CHECKING:
     from penstock.providers.port import BatchAdapter
 
 
+PARTS: Final = 8
+MOST_PARTED: Final = 3  # 512 parts: as good as alone
+NOBODY: Final[Mapping[UUID, int]] = {}
+
+
 class Shelf(NamedTuple):
-    """Claims whose requests may go into one batch: the same type and stage, the same group, the same address."""
+    """Claims whose requests may go into one batch: the same type and stage, the same group, the same address.
+
+    Jobs that were refused together and nobody knows why are parted, so that
+    one bad request among them is alone before its refusals count.
+    """
 
     job_type: str
     stage: str
     key: BatchKey
+    parted: tuple[int, int] = (0, 0)
 
 
 @dataclass(slots=True)
@@ -66,12 +77,18 @@ class Misfit:
     error: Exception
 
 
-def shelved(parked: Iterable[ParkedClaim]) -> dict[Shelf, list[ParkedClaim]]:
-    """Claims by what they may share, in the order in which they were parked (Q-73, C-33)."""
+def shelved(parked: Iterable[ParkedClaim], refusals: Mapping[UUID, int] = NOBODY) -> dict[Shelf, list[ParkedClaim]]:
+    """Claims by what they may share, in the order in which they were parked (Q-73, C-33).
+
+    *refusals*: how often a job's batch was refused without a reason. Each time
+    its next one holds an eighth of those that were refused with it.
+    """
     shelves: dict[Shelf, list[ParkedClaim]] = {}
     for member in parked:
         claim = member.running.claim
-        shelf = Shelf(claim.job_type, claim.stage, batch_key(member.request.route))
+        times = min(refusals.get(claim.job_id, 0), MOST_PARTED)
+        parted = times, claim.job_id.int % PARTS**times
+        shelf = Shelf(claim.job_type, claim.stage, batch_key(member.request.route), parted)
         shelves.setdefault(shelf, []).append(member)
     return shelves
 

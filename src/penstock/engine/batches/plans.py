@@ -6,14 +6,13 @@ from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import TYPE_CHECKING, Final
 
-from penstock.contract.classify import Failure
-from penstock.contract.failures import FailureClass
-from penstock.engine.batches.items import EXPIRED, MISSING, Line, Sheet
+from penstock.engine.batches.items import EXPIRED, MISSING, REFUSED, UNEXPLAINED, Line, Sheet
 from penstock.providers.port import Phase
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from penstock.contract.classify import Failure
     from penstock.providers.port import BatchState
     from penstock.store.batch_items import Leased, Name
 
@@ -65,19 +64,29 @@ def _without_line(state: BatchState, failure: Failure | None, overflow: timedelt
         return Line(failure=EXPIRED)
     if failure is not None:
         return Line(failure=failure)
-    asked = [line.failure for line in state.bad_lines if line.index is None]
-    if asked or not state.bad_lines:  # nobody's line: the batch as a whole was too much, or wrong
-        return Line(back=_back_pressure(asked, overflow), code=_code(asked))
-    return Line(back=overflow, code="BATCH_FAILED")
+    whole = [line.failure for line in state.bad_lines if line.index is None]
+    if state.bad_lines and not whole:
+        return Line(back=overflow, code="BATCH_FAILED")  # others were named
+    return _refused(whole, overflow)
 
 
-def _back_pressure(failures: list[Failure], overflow: timedelta) -> timedelta:
-    waits = [failure.retry_after for failure in failures if failure.retry_after is not None]
-    return max([overflow, BACK_PRESSURE, *waits])
+def _refused(whole: list[Failure], overflow: timedelta) -> Line:
+    """Nobody's line, the batch as a whole.
+
+    What passes by itself, or is a matter of the account, is nobody's failure
+    however often it happens. A refusal that gives no such reason may be due to
+    one of its items: it is believed to be nobody's only so many times.
+    """
+    waits = [failure.retry_after for failure in whole if failure.retry_after is not None]
+    back = max([overflow, BACK_PRESSURE, *waits])
+    for failure in whole:
+        if failure.retryable or failure.opens_breaker:
+            return Line(back=back, code=str(failure.error_class))
+    return Line(failure=whole[0] if whole else UNEXPLAINED, back=back, code=REFUSED)
 
 
 def _code(failures: list[Failure]) -> str:
-    return str(failures[0].error_class) if failures else str(FailureClass.RATE_LIMITED)
+    return str(failures[0].error_class) if failures else REFUSED
 
 
 def _alerts(made: Plan, batch: Leased, state: BatchState, sheet: Sheet, without: int) -> None:

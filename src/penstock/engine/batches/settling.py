@@ -20,7 +20,7 @@ from penstock.contract.failure_signals import sqlstate
 from penstock.contract.payloads import encode
 from penstock.engine.batches.accepting import Accepted, accept_all, refused
 from penstock.engine.batches.ends import ending, first_verdict, put_off
-from penstock.engine.batches.items import Line, ParkedJob
+from penstock.engine.batches.items import PATIENT, REFUSED, Line, ParkedJob
 from penstock.engine.halves import in_halves
 from penstock.engine.owned import begun, owned
 from penstock.engine.patience import persist
@@ -70,6 +70,7 @@ class Settler:
     run_id: UUID
     tally: Tally
     _items: dict[int, Item] = field(default_factory=dict)
+    _refusals: dict[UUID, int] = field(default_factory=dict)  # how often jobs went back for no reason given
 
     async def settle(self, lines: dict[int, Line]) -> None:
         """Bring each of these items to its end; one that cannot be written stays open."""
@@ -82,6 +83,9 @@ class Settler:
             job = ParkedJob(row, policy, results.get(row["job_id"], {}))
             self._items[number] = Item(row, line, job, ending(row, line, self.price))
         parked = [item for item in self._items.values() if item.row["parked"]]
+        unexplained = [item.job.job_id for item in parked if item.line.code == REFUSED]
+        if unexplained:
+            self._refusals = await persist("refusals", lambda: store.refusals(self.pool, unexplained))
         late = [item.end for item in self._items.values() if not item.row["parked"]]
         answered = [item for item in parked if item.line.answer is not None]
         ends: list[End] = [*late, *(self._without_answer(item) for item in parked if item.line.answer is None)]
@@ -106,7 +110,8 @@ class Settler:
 
     def _without_answer(self, item: Item) -> End:
         line = item.line
-        if line.back is not None:
+        patient = line.failure is None or self._refusals.get(item.job.job_id, 0) < PATIENT
+        if line.back is not None and patient:
             return Back(item.end, line.back, charged=False, code=line.code or "REQUEUED", message=line.code or "")
         return first_verdict(item.row, item.end, refused(line.failure), self)
 

@@ -23,7 +23,9 @@ from penstock.engine.batches.sending import SHUTDOWN, Sender, Sent
 from penstock.engine.bounded import BoundedRun
 from penstock.engine.executor import LOST
 from penstock.engine.failing import judged
+from penstock.engine.patience import persist
 from penstock.engine.running import Stop
+from penstock.store import batch_items
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -88,7 +90,9 @@ class Submitter(BoundedRun):
     async def _submit_parked(self) -> None:
         parked = self._lot.leave()
         self._undecided = {member.running.claim.job_id: member for member in parked}
-        for shelf, members in shelved(parked).items():
+        ids = list(self._undecided)
+        refusals = await persist("refusals", lambda: batch_items.refusals(self.place.pool, ids)) if ids else {}
+        for shelf, members in shelved(parked, refusals).items():
             await self._submit_shelf(shelf, deque(members))
 
     async def _submit_shelf(self, shelf: Shelf, waiting: deque[ParkedClaim]) -> None:
