@@ -128,8 +128,20 @@ async def test_a_create_whose_reply_was_lost_is_found_again(desk: Desk, kind: Ki
         with pytest.raises(EffectUncertain):
             await desk.adapter.find(sent.batch_id, since, until)
         desk.emulator.advance(BATCH_SECONDS)
-    assert len(await desk.adapter.find(sent.batch_id, since)) == 1
-    assert await desk.adapter.find(uuid4(), since) == []
+    assert len(await desk.adapter.find(sent.batch_id, since, until)) == 1
+    assert await desk.adapter.find(uuid4(), since, until) == []
+
+
+@each_kind
+async def test_an_input_without_a_batch_is_deleted_by_its_name_and_no_other(desk: Desk, kind: Kind) -> None:
+    sent, other = desk.submission(), desk.submission()
+    await desk.adapter.upload(sent)
+    await desk.adapter.upload(other)
+    await desk.adapter.discard_input(sent.batch_id, sent.created_at)
+    await desk.adapter.discard_input(sent.batch_id, sent.created_at)  # gone: no error
+    left = [file.name for file in desk.emulator.files]
+    assert left == ([] if kind.name == "anthropic_messages" else [name for name in left if other.token in name])
+    assert len(left) == (kind.name != "anthropic_messages")
 
 
 @each_kind
@@ -197,6 +209,7 @@ async def test_a_flawed_answer_fails_alone_with_its_class(desk: Desk, kind: Kind
     items = await desk.items(await desk.ended(await desk.submit(sent)))
     failed = {name: item.failure.error_class for name, item in items.items() if item.failure}
     assert failed == {custom_id(sent.batch_id, 0, 7): FLAWS[flaw]}
+    assert items[custom_id(sent.batch_id, 0, 7)].usage.input_tokens > 0  # paid for all the same
 
 
 CALLS = {
@@ -209,7 +222,6 @@ CALLS = {
     "empty_body": F.UPSTREAM_5XX,
     "drop": F.NETWORK_RESET,
     "drop_after": F.NETWORK_RESET,
-    assert items[custom_id(sent.batch_id, 0, 7)].usage.input_tokens > 0  # paid for all the same
     "truncate": F.NETWORK_RESET,
     "refusal": F.POLICY_REJECTED,
     "wrong_schema": F.SCHEMA_INVALID,

@@ -57,6 +57,8 @@ class FakeProvider:
     lose_create: deque[Exception] = field(default_factory=deque)  # raised after it has acted
     refuse_find: Exception | None = None
     refuse_cancel: Exception | None = None
+    refuse_discard: Exception | None = None
+    discarded_inputs: list[UUID] = field(default_factory=list)
     hide: bool = False  # fresh batches are missing from lists
     before_create: Callable[[Submission], Awaitable[None]] | None = None
     after_create: Callable[[Submission], Awaitable[None]] | None = None
@@ -167,6 +169,12 @@ class FakeAdapter:
         if self.side.refuse_find is not None:
             raise self.side.refuse_find
         return [_created(b, None) for b in self.side.batches if b.token == submission_id.hex and not b.hidden]
+
+    async def discard_input(self, submission_id: UUID, since: datetime) -> None:
+        assert since.tzinfo is not None
+        if self.side.refuse_discard is not None:
+            raise self.side.refuse_discard
+        self.side.discarded_inputs.append(submission_id)
 
     async def cancel(self, provider_batch_id: str) -> None:
         self.side.asked.append("cancel")

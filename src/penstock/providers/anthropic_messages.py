@@ -123,6 +123,10 @@ class AnthropicMessages:
         """Delete it with its results."""
         await unless_gone(self._delete(state.provider_batch_id))
 
+    async def discard_input(self, submission_id: UUID, since: datetime) -> None:  # noqa: ARG002 - the port's shape
+        """Nothing: without a batch there is no input."""
+        return
+
     @asks
     async def _artifact(self, provider_batch_id: str) -> bytearray:
         content, promised = await self._wire.download(f"{BATCHES}/{safe_id(provider_batch_id)}/results")
@@ -196,11 +200,11 @@ def _answer(message: Mapping[str, Any]) -> Answer:
 
 def _usage(message: Mapping[str, Any]) -> Usage:
     """Cached input is counted beside the rest, so all three are what was read."""
+    usage = mapping(message.get("usage"))
     cached = ("cache_creation_input_tokens", "cache_read_input_tokens")
     read = sum(count(usage.get(name)) or 0 for name in ("input_tokens", *cached))
     return usage_of({"read": read, "written": usage.get("output_tokens")}, "read", "written")
 
-    usage = mapping(message.get("usage"))
 
 def _item(line: Mapping[str, Any]) -> ItemResult:
     result = mapping(line.get("result"))

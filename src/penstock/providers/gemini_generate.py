@@ -166,6 +166,24 @@ class GeminiGenerate:
             if file_id:
                 await unless_gone(self._delete(file_id))
 
+    async def discard_input(self, submission_id: UUID, since: datetime) -> None:  # noqa: ARG002 - no order is promised
+        """Delete the files of this display name."""
+        for file_id in await self._inputs(submission_id.hex):
+            await unless_gone(self._delete(file_id))
+
+    @asks
+    async def _inputs(self, token: str) -> list[str]:
+        found, listed = [], 0
+        with _reading():
+            config = types.ListFilesConfig(page_size=100, http_options=_within(CONTROL_SECONDS))
+            async for file in await self._client.aio.files.list(config=config):
+                listed += 1
+                if listed > _MOST_LISTED:
+                    raise Unreadable
+                if file.display_name == token and word(file.name):
+                    found.append(word(file.name))
+        return found
+
     @asks
     async def _cancel(self, provider_batch_id: str) -> None:
         config = types.CancelBatchJobConfig(http_options=_within(CONTROL_SECONDS))

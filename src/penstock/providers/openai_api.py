@@ -131,6 +131,15 @@ class OpenAIAdapter:
             if file_id:
                 await unless_gone(self._delete(file_id))
 
+    async def discard_input(self, submission_id: UUID, since: datetime) -> None:
+        """Delete `<token>.jsonl`."""
+        for file_id in await self._inputs(submission_id, since):
+            await unless_gone(self._delete(file_id))
+
+    @asks
+    async def _inputs(self, submission_id: UUID, since: datetime) -> set[str]:
+        return await self._files_named(f"{submission_id.hex}.jsonl", since - SKEW)
+
     @asks
     async def _cancel(self, provider_batch_id: str) -> None:
         await self._wire.post(f"/batches/{safe_id(provider_batch_id)}/cancel", {})

@@ -178,3 +178,6 @@ class BatchAdapter(Adapter, Protocol):
 
     async def discard(self, state: BatchState) -> None:
         """Delete its input and output at the provider; what is gone already is no error."""
+
+    async def discard_input(self, submission_id: UUID, since: datetime) -> None:
+        """Delete the input that was uploaded under this token since then, found by its name; there may be none."""

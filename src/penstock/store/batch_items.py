@@ -230,7 +230,7 @@ def _settled(rows: Sequence[asyncpg.Record]) -> list[Settled]:
 
 
 async def with_files(db: Db, job_type: str, *, delete_files: bool, limit: int) -> list[asyncpg.Record]:
-    """Collected batches whose files should go."""
+    """Batches whose files should go: collected ones, and what given-up submissions may have left behind."""
     return await db.fetch(sql("batch_items/list_files"), job_type, delete_files, limit)
 
 
@@ -242,7 +242,7 @@ async def count_files(db: Db, job_type: str, *, delete_files: bool) -> int:
 async def files_deleted(db: Db, batch_id: UUID) -> None:
     """The provider holds nothing of this batch any more."""
     await db.execute(
-        "update penstock.batches set files_deleted_at = penstock.now(), next_poll_at = null "
+        "update penstock.batches set files_deleted_at = penstock.now(), files_due_at = null "
         "where batch_id = $1 and files_deleted_at is null",
         batch_id,
     )
@@ -251,7 +251,7 @@ async def files_deleted(db: Db, batch_id: UUID) -> None:
 async def files_stayed(db: Db, batch_id: UUID, again: timedelta) -> None:
     """They could not be deleted; look at them again after a while."""
     await db.execute(
-        "update penstock.batches set next_poll_at = penstock.now() + $2::interval "
+        "update penstock.batches set files_due_at = penstock.now() + $2::interval "
         "where batch_id = $1 and files_deleted_at is null",
         batch_id,
         again,

@@ -56,6 +56,7 @@ class Side(FakeProvider):
     download_raises: Exception | None = None
     breaks_after: int | None = None  # lines that are given out before the download breaks
     cancel_ends: bool = True  # a cancelled batch ends; else it goes on and on
+    tells_input: bool = True  # a poll names the input
     discard_raises: Exception | None = None
     discarded: list[BatchState] = field(default_factory=list)
     polled: list[str] = field(default_factory=list)
@@ -88,7 +89,8 @@ class ReturningAdapter(FakeAdapter):
         output, errors = self.side.files if over else (None, None)
         bad = self.side.bad_lines if phase is Phase.FAILED else ()
         return BatchState(
-            provider_batch_id, phase, self.side.status or str(phase), input_file_id="in_1", output_file_id=output,
+            provider_batch_id, phase, self.side.status or str(phase),
+            input_file_id="in_1" if self.side.tells_input else None, output_file_id=output,
             error_file_id=errors, bad_lines=bad,
         )  # fmt: skip
 

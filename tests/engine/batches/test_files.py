@@ -9,6 +9,7 @@ from penstock.engine.batches.files import erase_batches
 from penstock.providers.port import Phase
 from tests.engine.batches.conftest import MakeLane
 from tests.engine.batches.returning import Home, make_home
+from tests.support.fake_provider import refusal
 
 
 @pytest.fixture
@@ -104,3 +105,48 @@ async def test_erasure_of_a_batch_that_still_runs_is_done_when_it_is_collected(h
 
     assert len(home.provider.discarded) == 1
     assert await home.states() == ["late", "completed"]
+
+
+async def test_the_input_of_a_submission_that_was_given_up_is_deleted_by_its_name(home: Home) -> None:
+    home.provider.refuse_create.append(refusal(FailureClass.RATE_LIMITED, 429))
+    await home.fill(1)
+    await home.submitted()
+    assert (await home.collect()).skipped  # an upload in doubt may still come to its end
+    await home.pass_time(hours=1)
+
+    home.provider.refuse_discard = Failed(FailureClass.UPSTREAM_5XX)
+    await home.collected()
+    assert (await home.batch())["files_deleted_at"] is None
+    home.provider.refuse_discard = None
+    assert (await home.collect()).skipped  # tried again, but not at once
+    await home.pass_time(hours=1)
+    await home.collected()
+
+    batch = await home.batch()
+    assert (batch["state"], batch["files_deleted_at"] is not None) == ("abandoned", True)
+    assert home.provider.discarded_inputs == [batch["batch_id"]]
+    assert home.provider.discarded == []
+
+
+async def test_the_input_of_a_submission_that_was_given_up_stays_where_the_setting_says_so(home: Home) -> None:
+    keep_files(home)
+    home.provider.refuse_create.append(refusal(FailureClass.RATE_LIMITED, 429))
+    mine = await home.fill(1)
+    await home.submitted()
+    await home.pass_time(hours=1)
+
+    assert (await home.collect()).skipped
+    assert (await erase_batches(home.app, mine)).deleted == 1
+    assert len(home.provider.discarded_inputs) == 1
+
+
+async def test_an_input_whose_id_nobody_has_saved_is_deleted_by_its_name(home: Home) -> None:
+    home.provider.lose_create.append(Failed(FailureClass.NETWORK_TIMEOUT))
+    home.provider.tells_input = False
+    await home.fill(1)
+    await home.submitted()
+
+    await home.collected()
+
+    assert (await home.batch())["input_file_id"] is None
+    assert home.provider.discarded_inputs == [(await home.batch())["batch_id"]]

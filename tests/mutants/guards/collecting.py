@@ -238,6 +238,20 @@ GUARDS: Final = (
         (f"{COSTS}::test_only_what_the_cap_has_paused_is_opened_again",),
     ),
     Guard(
+        "a given-up submission leaves no input",
+        f"{SQL}/batch_items/list_files.sql",
+        "b.state in ('collected', 'abandoned')",
+        "b.state = 'collected'",
+        (f"{FILES}::test_the_input_of_a_submission_that_was_given_up_is_deleted_by_its_name",),
+    ),
+    Guard(
+        "an upload in doubt has time to end",
+        f"{SQL}/batch_items/count_files.sql",
+        "   and (b.state = 'collected' or b.created_at <= penstock.now() - interval '1 hour')\n",
+        "",
+        (f"{FILES}::test_the_input_of_a_submission_that_was_given_up_is_deleted_by_its_name",),
+    ),
+    Guard(
         "erasure does not ask the setting",
         f"{SQL}/batch_items/list_files.sql",
         "($2 or b.erase_asked_at is not null)",

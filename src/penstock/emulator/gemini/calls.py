@@ -15,7 +15,7 @@ from starlette.routing import Route
 from penstock.emulator.clock import iso
 from penstock.emulator.desk import files_of, json_body, known_model, page, refusing, whole
 from penstock.emulator.files import File, Stored
-from penstock.emulator.gemini.asking import allowed, answer_body, question_of
+from penstock.emulator.gemini.asking import allowed, answer_body, either, question_of
 from penstock.emulator.replies import Refused
 from penstock.emulator.world import World
 
@@ -99,7 +99,7 @@ class Calls:
             name,
             "gemini",
             upload.project,
-            str(upload.facts.get("displayName") or ""),
+            str(either(upload.facts, "displayName") or ""),
             "UPLOADED",
             self._world.clock.now(),
             Stored(bytes(upload.data)),

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Final, cast
 from penstock.contract.calls import Route
 from penstock.contract.classify import Failure
 from penstock.engine.batches import polling
+from penstock.engine.batches.recovery import SKEW
 from penstock.engine.patience import persist
 from penstock.providers.port import BatchState, Phase
 from penstock.store import batch_items as store
@@ -38,7 +39,7 @@ class Erased:
 
 
 async def delete_files(pool: Pool, adapters: Adapters, job_type: str, settings: Settings) -> int:
-    """Delete the files of collected batches of *job_type*; what fails is tried again, and somebody is told."""
+    """Delete the files of batches of *job_type* that are over; what fails is tried again, and somebody is told."""
     found = await persist(
         "files", lambda: store.with_files(pool, job_type, delete_files=settings.batch_delete_files, limit=AT_ONCE)
     )
@@ -53,7 +54,7 @@ async def erase_batches(app: Penstock, job_ids: Sequence[UUID]) -> Erased:
     """
     asked = await store.ask_erasure(app.pool, job_ids)
     deleted = 0
-    for job_type in {row["job_type"] for row in asked if row["state"] == "collected"}:
+    for job_type in {row["job_type"] for row in asked if row["state"] in ("collected", "abandoned")}:
         while batches := await store.with_files(app.pool, job_type, delete_files=False, limit=AT_ONCE):
             deleted += sum([await _delete(app.pool, app.adapters, row) for row in batches])
     return Erased(deleted, len(asked) - deleted)
@@ -77,5 +78,8 @@ async def _delete(pool: Pool, adapters: Adapters, row: Record) -> bool:
 async def _discard(adapters: Adapters, row: Record) -> None:
     route = Route(row["provider"], row["model"], row["adapter"], row["base_url"] or None)
     adapter = cast("BatchAdapter", adapters.get(route))
-    files = {name: row[name] for name in ("input_file_id", "output_file_id", "error_file_id")}
-    await adapter.discard(BatchState(row["provider_batch_id"], Phase.COMPLETED, "collected", **files))
+    if row["state"] == "collected":
+        files = {name: row[name] for name in ("input_file_id", "output_file_id", "error_file_id")}
+        await adapter.discard(BatchState(row["provider_batch_id"], Phase.COMPLETED, "collected", **files))
+    if row["input_file_id"] is None:  # nobody has saved its id: the input is found by its name
+        await adapter.discard_input(row["batch_id"], row["created_at"] - SKEW)

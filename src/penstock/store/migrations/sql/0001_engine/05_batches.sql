@@ -36,6 +36,7 @@ create table penstock.batches (
     cancel_sent_at      timestamptz,          -- the provider was told, for that or for its deadline
     collected_at        timestamptz,
     files_deleted_at    timestamptz,
+    files_due_at        timestamptz,          -- they could not be deleted and are tried again then
     erase_asked_at      timestamptz,          -- its files go whatever the setting says: a home was erased
     last_error_code     varchar(50),
     collector           varchar(100),         -- the run that collects it …
@@ -48,7 +49,8 @@ create unique index batches_provider on penstock.batches (provider, base_url, pr
 create index batches_open on penstock.batches (job_type, next_poll_at) where state = 'submitted';
 create index batches_unsettled on penstock.batches (created_at) where state in ('building', 'uncertain');
 create index batches_watched on penstock.batches (next_poll_at) where state = 'abandoned' and next_poll_at is not null;
-create index batches_files on penstock.batches (collected_at) where state = 'collected' and files_deleted_at is null;
+create index batches_files on penstock.batches (job_type, created_at)
+    where state in ('collected', 'abandoned') and files_deleted_at is null;
 create index batches_created on penstock.batches (created_at);
 
 -- Which job each item of a batch stands for, under which claim (A-53, A-54). What became of it is the item's own.
