@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
 MAX_TEXT: Final = 1_000_000  # bytes of one answer
+UNSTORABLE: Final = "the answer has a NUL or half a surrogate pair in it, which PostgreSQL cannot store"
 MAX_ID: Final = 200
 _MOST_TOKENS: Final = 2**31 - 1  # an integer column holds no more
 _UNSTORABLE: Final = re.compile("[\\x00\\ud800-\\udfff]")
@@ -37,8 +38,12 @@ class _Validator(Protocol):
 
 def checked_text(text: object) -> str:
     """*text* if PostgreSQL can store it and it is of a bearable size."""
-    if not isinstance(text, str) or len(text) > MAX_TEXT or _UNSTORABLE.search(text) or len(text.encode()) > MAX_TEXT:
-        raise Failed(FailureClass.SCHEMA_INVALID)
+    if not isinstance(text, str):
+        raise Failed(FailureClass.SCHEMA_INVALID, "the answer is no text")
+    if _UNSTORABLE.search(text):
+        raise Failed(FailureClass.SCHEMA_INVALID, UNSTORABLE)
+    if len(text) > MAX_TEXT or len(text.encode()) > MAX_TEXT:
+        raise Failed(FailureClass.SCHEMA_INVALID, "the answer is larger than 1 MB")
     return text
 
 
@@ -56,7 +61,7 @@ def fit(answer: Answer, schema: Mapping[str, Any] | None) -> Answer:
     except Exception:  # nested too deep, or a number that no validator takes
         valid = False
     if not valid:
-        raise Failed(FailureClass.SCHEMA_INVALID)
+        raise Failed(FailureClass.SCHEMA_INVALID, "the answer does not fit its JSON schema")
     return replace(answer, data=data)
 
 
@@ -156,7 +161,7 @@ def _parsed(text: str) -> Any:
     except (ValueError, RecursionError):
         failed = True
     if failed:
-        raise Failed(FailureClass.SCHEMA_INVALID)
+        raise Failed(FailureClass.SCHEMA_INVALID, "the answer is no JSON, and its schema asks for it")
     return _stored(text, data)
 
 
@@ -167,7 +172,7 @@ def _loaded(text: str) -> Any:
 def _stored(text: str, data: Any) -> Any:
     """*data* if it can be stored: an escape in *text* hides a NUL or a lone surrogate from `checked_text`."""
     if "\\u" in text and not _storable(data):
-        raise Failed(FailureClass.SCHEMA_INVALID)
+        raise Failed(FailureClass.SCHEMA_INVALID, UNSTORABLE)
     return data
 
 
@@ -199,7 +204,7 @@ def _validator(schema: str) -> _Validator:
     except Exception:
         validator = None
     if validator is None:
-        raise Failed(FailureClass.CONFIG_INVALID)
+        raise Failed(FailureClass.CONFIG_INVALID, "the schema of the lane is no valid JSON schema; mend it")
     return validator
 
 

@@ -125,7 +125,7 @@ def encode(line: object) -> bytes:
         return json.dumps(line, ensure_ascii=False, separators=(",", ":"), allow_nan=False).encode()
     except (UnicodeEncodeError, ValueError):
         pass
-    raise Failed(FailureClass.PAYLOAD_REJECTED)
+    raise Failed(FailureClass.PAYLOAD_REJECTED, "the request has half a surrogate pair or a NaN in it: it is no JSON")
 
 
 def _lines(artifact: bytearray) -> Iterator[bytearray]:

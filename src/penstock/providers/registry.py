@@ -95,8 +95,9 @@ class Adapters:
     def get(self, kind: Route | str, base_url: str | None = None) -> BatchAdapter:
         """The adapter of a route, or of a kind at an address, made at its first use."""
         address = _address(kind, base_url)
-        if self._problem(address) is not None:
-            raise Failed(FailureClass.CONFIG_INVALID)
+        problem = self._problem(address)
+        if problem is not None:
+            raise Failed(FailureClass.CONFIG_INVALID, problem)
         made = KINDS[address.adapter]
         key, url = self._keys[address.owner or made.provider], checked_url(address.base_url, made.url, self._hosts)
         known = self._open.get((address.adapter, url, key))

@@ -162,11 +162,11 @@ async def release(
     return Released(frozenset(row["moved"]), bool(row["opened"]))
 
 
-async def hold_back(db: Db, job_type: str, code: str, span: timedelta) -> None:
+async def hold_back(db: Db, job_type: str, code: str, why: str, span: timedelta) -> None:
     """Open the breaker of a type whose provider cannot even be asked, and tell a person, once while it stays open."""
     async with transaction(db) as tx:
         if await tx.fetchval("select penstock.open_breaker($1, $2, $3)", job_type, code, span):
-            subject = {"job_type": job_type, "code": code}
+            subject = {"job_type": job_type, "code": code, "why": why}
             await alerts.raise_alert(tx, "batch_submission_refused", alerts.Severity.ALERT, subject)
 
 

@@ -37,7 +37,8 @@ def first_verdict(row: Record, end: Ending, refused: Refused, settler: Settler) 
     if refused.snooze is not None:
         return Back(end, refused.snooze, charged=False, code="SNOOZED", message="")
     verdict = judge(failure, attempts, row["max_attempts"], settler.job_type.policy, settler.random)
-    message = redact_text(refused.stack.partition("\n")[0] or code)
+    told = f"{code}: {failure.why}" if failure.why and settler.job_type.policy.error_messages else code
+    message = redact_text(refused.stack.partition("\n")[0] or told)
     if not isinstance(verdict, Died):
         return Back(end, verdict.delay, charged=True, code=code, message=message)
     return Dead(
@@ -46,7 +47,7 @@ def first_verdict(row: Record, end: Ending, refused: Refused, settler: Settler) 
         message=message,
         retryable=failure.retryable,
         reason=str(verdict.reason),
-        stack=refused.stack or f"{code}: item {end.number} of batch {settler.batch.batch_id}; there is no stack",
+        stack=refused.stack or f"{told}; item {end.number} of batch {settler.batch.batch_id}; there is no stack",
         context=_context(row, refused, attempts, settler),
         attempts=attempts,
         alert=verdict.alert,

@@ -114,5 +114,8 @@ def pack(adapter: BatchAdapter, waiting: deque[ParkedClaim]) -> tuple[Part, list
 def _line(adapter: BatchAdapter, name: str, member: ParkedClaim) -> bytes:
     line = adapter.line(name, member.request)
     if len(line) + 1 > adapter.limits.body_bytes:
-        raise Failed(FailureClass.PAYLOAD_REJECTED)
+        raise Failed(
+            FailureClass.PAYLOAD_REJECTED,
+            f"this request alone is larger than the {adapter.limits.body_bytes / 1e6:g} MB of a whole batch; send less",
+        )
     return line

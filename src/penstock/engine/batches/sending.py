@@ -112,7 +112,7 @@ class Sender:
         code, _, delay, _ = self._verdict(error)
         self.back_off, self.code = max(delay, job_type.policy.breaker.cooldown), code
         pool = self._place.pool
-        await persist("breaker", lambda: submissions.hold_back(pool, job_type.name, code, self.back_off))
+        await persist("breaker", lambda: submissions.hold_back(pool, job_type.name, code, error.why, self.back_off))
         self._count(code)
         return self.back_off
 

@@ -147,10 +147,13 @@ class Submitter(BoundedRun):
                 self._held_back[shelf.job_type] = back_off, self._sender.code
                 self._give_back(waiting, *self._held_back[shelf.job_type])
                 return None
+            refused = error
         else:
             if adapter.limits is not None:
                 return cast("BatchAdapter", adapter)
-        self._refuse([Misfit(member, Failed(FailureClass.CONFIG_INVALID)) for member in waiting])
+            why = f"adapter {route.adapter!r} takes no batches; give the route another one, or execution 'async'"
+            refused = Failed(FailureClass.CONFIG_INVALID, why)
+        self._refuse([Misfit(member, refused) for member in waiting])
         return None
 
     def _still_here(self, waiting: deque[ParkedClaim]) -> deque[ParkedClaim]:
