@@ -33,6 +33,9 @@ class Adapters(Protocol):
     def knows(self, kind: str) -> bool:
         """Whether there is such a kind at all, whatever it lacks."""
 
+    def problem(self, kind: Route | str, base_url: str | None = None) -> str | None:
+        """Why there is no adapter for this, and what to do next; None when there is one."""
+
     async def close(self) -> None:
         """Give every connection back."""
 
@@ -57,6 +60,13 @@ class GivenAdapters:
     def knows(self, kind: str) -> bool:
         """Whether there is a factory for *kind*."""
         return kind in self._factories
+
+    def problem(self, kind: Route | str, base_url: str | None = None) -> str | None:  # noqa: ARG002 - as the port has it
+        """What to do about a kind that has no factory."""
+        name = kind if isinstance(kind, str) else kind.adapter
+        if self.knows(name):
+            return None
+        return f"there is no adapter {name!r}; choose one of {', '.join(sorted(self._factories))}"
 
     async def close(self) -> None:
         """Give every connection back."""

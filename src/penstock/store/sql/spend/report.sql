@@ -2,7 +2,7 @@
 select case when 'day' = any($1::text[]) then s.day end as day,
        case when 'type' = any($1::text[]) then s.job_type end as job_type,
        case when 'model' = any($1::text[]) then s.provider || '/' || s.model end as model,
-       case when 'pair' = any($1::text[]) then s.source_locale || '>' || s.target_locale end as pair,
+       case when 'pair' = any($1::text[]) then coalesce(nullif(s.source_locale || '>' || s.target_locale, '>'), '') end as pair,
        case when 'execution' = any($1::text[]) then s.execution end as execution,
        sum(s.calls)::bigint as calls, sum(s.input_tokens)::bigint as input_tokens,
        sum(s.output_tokens)::bigint as output_tokens, sum(s.cost_micros)::bigint as cost_micros
