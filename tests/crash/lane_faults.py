@@ -28,6 +28,7 @@ SCRIPT: Final[tuple[tuple[str, float, dict[str, Any]], ...]] = (
     ("unavailable", 0.03, {"method": "GET"}),
     ("drop", 0.02, {"method": "GET"}),
     # Batches that behave badly
+    ("finish_after", 0.30, {"seconds": 1500}),  # longer than the grace: a second batch would meet it alive
     ("list_delay", 0.15, {"seconds": 120}),  # shorter than the grace
     ("not_found", 0.10, {"polls": 2}),
     ("expire", 0.05, {"after": 200, "done": 1}),

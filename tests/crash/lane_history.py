@@ -84,8 +84,8 @@ async def _loose_ends(db: asyncpg.Connection[Any]) -> list[str]:
 
 
 async def _at_the_providers(db: asyncpg.Connection[Any], state: Mapping[str, Any]) -> list[str]:
-    """Each submission has at most one batch there that was never cancelled, and it is the one that we know."""
-    rows = await db.fetch("select batch_id, state, provider_batch_id, cancel_asked_at from penstock.batches")
+    """Each submission has at most one batch there that was never cancelled: the one that we know, and waited for."""
+    rows = await db.fetch("select batch_id, state, provider_batch_id from penstock.batches")
     known = {row["batch_id"].hex: row for row in rows}
     problems = []
     for provider, token, entry in entries(state):
@@ -94,6 +94,8 @@ async def _at_the_providers(db: asyncpg.Connection[Any], state: Mapping[str, Any
             problems.append(f"{provider} has a batch of {token}, which nobody intended")
         elif entry["kept"] > 1 or entry["live"]:
             problems.append(f"submission {token}: {entry['kept']} kept, {entry['live']} live at {provider}")
+        elif row["state"] == "abandoned" and entry["kept"]:
+            problems.append(f"submission {token} was given up, and {provider} has executed it all the same")
         elif row["provider_batch_id"] not in entry["ids"]:
             problems.append(f"submission {token} ({row['state']}) does not know its batch at {provider}")
     return problems
