@@ -160,6 +160,20 @@ async def test_a_batch_that_an_operator_cancels_gives_what_it_has_and_the_rest_t
     assert await home.alert_kinds() == ["batch_ended_early"]
 
 
+async def test_a_batch_whose_results_nobody_can_read_ends_an_hour_after_an_operator_cancels_it(home: Home) -> None:
+    ids = await home.sent(2)
+    home.provider.download_raises = Failed(FailureClass.NETWORK_RESET)
+    await poll_after(home, hours=30)
+    assert await home.statuses() == {"batch_submitted": 2}  # its results may yet be had
+    await home.owner.execute("update penstock.batches set cancel_asked_at = penstock.now(), next_poll_at = null")
+    await poll_after(home, minutes=30)
+    assert await home.statuses() == {"batch_submitted": 2}
+
+    await poll_after(home, minutes=31)
+
+    assert await home.codes(ids) == [("queued", "BATCH_EXPIRED")] * 2
+
+
 async def test_an_alert_that_nobody_has_seen_is_not_raised_again(home: Home) -> None:
     await home.sent(1)
     home.provider.poll_raises = Failed(FailureClass.AUTH_DENIED)

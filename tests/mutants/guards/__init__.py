@@ -19,6 +19,7 @@ from tests.mutants.guards import (
     fences,
     leasing,
     limits,
+    scenarios,
 )
 
 GUARDS: Final = (
@@ -30,6 +31,7 @@ GUARDS: Final = (
     *effects.GUARDS,
     *enqueueing.GUARDS,
     *limits.GUARDS,
+    *scenarios.GUARDS,
     *batches.GUARDS,
     *collecting.GUARDS,
 )

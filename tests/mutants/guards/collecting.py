@@ -182,6 +182,13 @@ GUARDS: Final = (
         (f"{POLLS}::test_a_batch_past_its_deadline_is_canceled_and_what_is_there_of_it_is_collected",),
     ),
     Guard(
+        "an operator can end what nobody can read",
+        f"{BATCHES}/polling.py",
+        "return not failure.retryable or batch.now > batch.cancel_asked_at + CANCEL_GRACE",
+        "return not failure.retryable",
+        (f"{POLLS}::test_a_batch_whose_results_nobody_can_read_ends_an_hour_after_an_operator_cancels_it",),
+    ),
+    Guard(
         "one collector has a batch at a time",
         f"{SQL}/batch_items/lease.sql",
         "          and coalesce(due.collector_until, '-infinity') <= penstock.now()\n",
