@@ -7,11 +7,14 @@ nobody chose. *transport* stands in for the network in tests.
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from penstock.providers.wire import CONTROL_SECONDS, cap, hush
 
 if TYPE_CHECKING:
+    import ssl
+
     import httpx2
     from anthropic import AsyncAnthropic
     from google.genai import Client
@@ -22,7 +25,9 @@ def openai_client(key: str, base_url: str, transport: httpx2.AsyncBaseTransport 
     """A client of OpenAI's API at *base_url*, which ends in its version."""
     from openai import AsyncOpenAI, DefaultAsyncHttpxClient
 
-    http = DefaultAsyncHttpxClient(follow_redirects=False, transport=transport, event_hooks={"response": [cap]})
+    http = DefaultAsyncHttpxClient(
+        verify=_trusted(), follow_redirects=False, transport=transport, event_hooks={"response": [cap]}
+    )
     return AsyncOpenAI(api_key=key, base_url=base_url, max_retries=0, timeout=CONTROL_SECONDS, http_client=http)
 
 
@@ -30,7 +35,9 @@ def anthropic_client(key: str, base_url: str, transport: httpx2.AsyncBaseTranspo
     """A client of Anthropic's API at *base_url*."""
     from anthropic import AsyncAnthropic, DefaultAsyncHttpxClient
 
-    http = DefaultAsyncHttpxClient(follow_redirects=False, transport=transport, event_hooks={"response": [cap]})
+    http = DefaultAsyncHttpxClient(
+        verify=_trusted(), follow_redirects=False, transport=transport, event_hooks={"response": [cap]}
+    )
     return AsyncAnthropic(api_key=key, base_url=base_url, max_retries=0, timeout=CONTROL_SECONDS, http_client=http)
 
 
@@ -42,6 +49,7 @@ def gemini_client(key: str, base_url: str, transport: httpx2.AsyncBaseTransport 
 
     hush()
     http = httpx2.AsyncClient(
+        verify=_trusted(),
         follow_redirects=False,
         transport=transport,
         timeout=CONTROL_SECONDS,
@@ -55,6 +63,14 @@ def gemini_client(key: str, base_url: str, transport: httpx2.AsyncBaseTransport 
         httpx_client=httpx2.Client(transport=httpx2.MockTransport(_refuse), trust_env=False),
     )
     return Client(api_key=key, vertexai=False, http_options=options)
+
+
+@lru_cache(maxsize=1)
+def _trusted() -> ssl.SSLContext:
+    """One for all clients: to read the certificates again for each takes longer than to make it."""
+    import httpx2
+
+    return httpx2.create_ssl_context()
 
 
 def _refuse(request: httpx2.Request) -> httpx2.Response:

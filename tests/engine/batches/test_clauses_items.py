@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import asyncpg
@@ -141,3 +142,29 @@ async def test_a_second_try_goes_the_way_of_the_first(home: Home) -> None:
     first, second = ([batch[part] for part in PARTS] for batch in await home.batches())
     assert first == second
     assert await home.outputs() == {job_id: "re: letter 0"}
+
+
+@pytest.mark.contract("A-65", "L-56", "C-40")
+async def test_the_database_refuses_another_route_once_a_job_is_there(home: Home) -> None:
+    (job_id,) = await home.fill(1, model="small", target_locale="de-DE")
+
+    async def refuses() -> bool:
+        """By the owner's own hand, too."""
+        for change in ({"model": "large"}, {"target_locale": "es-ES"}, {"prompt_version": "v9"}, {"lane": "fast"}):
+            with pytest.raises(asyncpg.PostgresError) as refused:
+                await home.owner.execute(
+                    "update penstock.jobs set payload = payload || $2::jsonb where job_id = $1",
+                    job_id,
+                    json.dumps(change),
+                )
+            assert refused.value.sqlstate == "PS001"
+        return True
+
+    assert await refuses(), "before its first attempt"
+    await home.submitted()
+    assert await refuses(), "while its batch runs"
+    home.provider.lines = lambda batch: [
+        error(r["custom_id"], FailureClass.UPSTREAM_5XX, retryable=True) for r in batch.requests()
+    ]
+    await home.collected()
+    assert await refuses(), "between two attempts"

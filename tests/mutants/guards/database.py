@@ -26,6 +26,16 @@ GUARDS: Final = (
         (f"{MOVES}::test_the_fence_rises_with_every_claim_and_never_falls",),
     ),
     Guard(
+        "trigger on another payload",
+        f"{SCHEMA}/02_jobs.sql",
+        "when (new.payload is distinct from old.payload)",
+        "when (false)",
+        (
+            "tests/engine/batches/test_clauses_items.py"
+            "::test_the_database_refuses_another_route_once_a_job_is_there",
+        ),
+    ),
+    Guard(
         "trigger on new jobs",
         f"{SCHEMA}/02_jobs.sql",
         "when (new.status <> 'queued' or new.claim_seq <> 0)",

@@ -90,7 +90,7 @@ begin
             hint = 'Terminal jobs stay as they are: replay a dead letter to run its work again.';
     else
         raise exception using errcode = 'PS001',
-            message = format('job %s: its identity, its fence or its first provider batch cannot be changed', old.job_id),
+            message = format('job %s: its identity, its payload, its fence or its first provider batch cannot be changed', old.job_id),
             hint = 'Cancel the job and enqueue a new one.';
     end if;
 end
@@ -113,6 +113,12 @@ create trigger jobs_legal_moves before update on penstock.jobs for each row
         or new.created_at <> old.created_at
         or new.idempotency_key is distinct from old.idempotency_key
         or (old.provider_batch_id is not null and new.provider_batch_id is distinct from old.provider_batch_id))
+    execute function penstock.refuse_illegal_change();
+
+-- What a job carries, its route included, is the same on every attempt (C-40, A-65). Bound to the column, so that moves,
+-- which never name it, pay nothing.
+create trigger jobs_keep_their_payload before update of payload on penstock.jobs for each row
+    when (new.payload is distinct from old.payload)
     execute function penstock.refuse_illegal_change();
 
 create trigger jobs_end_before_leaving before delete on penstock.jobs for each row
