@@ -8,6 +8,7 @@ from tests.mutants.guard import SCHEMA, Guard
 
 MOVES: Final = "tests/store/test_state_machine.py"
 AUDIT: Final = "tests/engine/audit/test_audit.py"
+ITEMS: Final = "tests/engine/batches/test_clauses_items.py"
 STEPS: Final = "tests/engine/dead_letters/test_steps.py"
 
 GUARDS: Final = (
@@ -30,10 +31,7 @@ GUARDS: Final = (
         f"{SCHEMA}/02_jobs.sql",
         "when (new.payload is distinct from old.payload)",
         "when (false)",
-        (
-            "tests/engine/batches/test_clauses_items.py"
-            "::test_the_database_refuses_another_route_once_a_job_is_there",
-        ),
+        (f"{ITEMS}::test_the_database_refuses_another_route_once_a_job_is_there",),
     ),
     Guard(
         "trigger on new jobs",
