@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, Any, Final
 import asyncpg
 
 from penstock.contract.crash import CrashPoint
+from penstock.store import clock
 from tests.crash import lane_history
 from tests.crash.campaign import Nursery, kill
 from tests.crash.lane_faults import let_fail
@@ -105,11 +106,7 @@ class Campaign:
     async def pass_time(self, seconds: float) -> None:
         """Wind both clocks; the provider's first, so that no batch of its is from our future."""
         await asyncio.to_thread(self.emulator.advance, seconds)
-        await self.owner.execute(
-            "insert into penstock.clock (shift) values ($1) "
-            "on conflict (only_row) do update set shift = clock.shift + $1",
-            timedelta(seconds=seconds),
-        )
+        await clock.wind(self.owner, timedelta(seconds=seconds))
 
     async def state(self) -> Mapping[str, Any]:
         """What the providers have."""

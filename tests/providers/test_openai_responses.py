@@ -9,31 +9,16 @@ import pytest
 from penstock.contract.calls import Usage
 from penstock.contract.errors import Failed
 from penstock.contract.failures import FailureClass as F
-from tests.providers.clock import NOW, STAMP
-from tests.providers.support import GOOD, KEY, SCHEMA, Script, adapters, answer, request
+from tests.providers.clock import NOW
+from tests.providers.kinds import responses
+from tests.providers.support import KEY, SCHEMA, Script, adapters, answer, request
 
 PATH = "POST /v1/responses"
 
 
-def completed(text: str = GOOD, **changes: Any) -> dict[str, Any]:
-    body = {
-        "id": "resp_1",
-        "object": "response",
-        "created_at": STAMP,
-        "model": "model-1-2026",
-        "status": "completed",
-        "output": [
-            {"type": "reasoning", "summary": []},
-            {"type": "message", "content": [{"type": "output_text", "text": text, "annotations": []}]},
-        ],
-        "usage": {"input_tokens": 11, "output_tokens": 7, "total_tokens": 18},
-    }
-    return {**body, **changes}
-
-
 @pytest.mark.contract("A-56", "Q-72")
 async def test_one_request_goes_out_with_one_users_text_and_its_schema() -> None:
-    script = Script({PATH: answer(completed())})
+    script = Script({PATH: answer(responses())})
     asked = request("openai_responses")
     got = await adapters(script).get(asked.route).call(asked, seconds=5)
 
@@ -54,15 +39,15 @@ async def test_one_request_goes_out_with_one_users_text_and_its_schema() -> None
 @pytest.mark.parametrize(
     ("body", "expected"),
     [
-        (completed(output=[{"type": "message", "content": [{"type": "refusal", "refusal": "no"}]}]), F.POLICY_REJECTED),
-        (completed(status="incomplete", incomplete_details={"reason": "content_filter"}), F.POLICY_REJECTED),
-        (completed(status="incomplete", incomplete_details={"reason": "max_output_tokens"}), F.SCHEMA_INVALID),
-        (completed(status="failed", error={"code": "server_error", "message": "x"}), F.UPSTREAM_5XX),
-        (completed(status="failed", error={"code": "rate_limit_exceeded", "message": "x"}), F.RATE_LIMITED),
-        (completed(status="failed", error={"code": "invalid_prompt", "message": "x"}), F.POLICY_REJECTED),
-        (completed(status="failed", error={"code": "never_seen", "message": "x"}), F.UPSTREAM_5XX),
-        (completed(status="in_progress"), F.UPSTREAM_5XX),
-        (completed(output=[]), F.UPSTREAM_5XX),
+        (responses(output=[{"type": "message", "content": [{"type": "refusal", "refusal": "no"}]}]), F.POLICY_REJECTED),
+        (responses(status="incomplete", incomplete_details={"reason": "content_filter"}), F.POLICY_REJECTED),
+        (responses(status="incomplete", incomplete_details={"reason": "max_output_tokens"}), F.SCHEMA_INVALID),
+        (responses(status="failed", error={"code": "server_error", "message": "x"}), F.UPSTREAM_5XX),
+        (responses(status="failed", error={"code": "rate_limit_exceeded", "message": "x"}), F.RATE_LIMITED),
+        (responses(status="failed", error={"code": "invalid_prompt", "message": "x"}), F.POLICY_REJECTED),
+        (responses(status="failed", error={"code": "never_seen", "message": "x"}), F.UPSTREAM_5XX),
+        (responses(status="in_progress"), F.UPSTREAM_5XX),
+        (responses(output=[]), F.UPSTREAM_5XX),
         ({"hello": "world"}, F.UPSTREAM_5XX),
     ],
 )

@@ -24,7 +24,7 @@ def uuid7() -> UUID:
     value = (stamp << 80) | int.from_bytes(os.urandom(10), "big")
     value = value & ~(0xF000 << 64) | (7 << 76)
     value = value & ~(0xC000 << 48) | (0x8000 << 48)
-    return UUID(int=value)
+    return _uuid(value)
 
 
 def stored_key(job_type: str, key: str) -> str:

@@ -19,7 +19,7 @@ from penstock.contract.errors import PenstockError
 from penstock.demo import bill
 from penstock.demo.stage import TICK, Check
 from penstock.demo.tickets import REFUSED, text_of
-from penstock.store import types
+from penstock.store import clock, types
 from penstock.store.roles import ORCHESTRATOR, WORKER
 from penstock.telemetry import logs
 
@@ -213,11 +213,7 @@ class _Desk:
     async def _pass(self, *, hours: float) -> None:
         """Let time pass for the database and the providers."""
         self.emulator.advance(hours * 3600)
-        await self.stage.owner.execute(
-            "insert into penstock.clock (shift) values ($1) "
-            "on conflict (only_row) do update set shift = clock.shift + $1",
-            timedelta(hours=hours),
-        )
+        await clock.wind(self.stage.owner, timedelta(hours=hours))
 
     async def _count(self, table: str, condition: str) -> int:
         found: int = await self.stage.owner.fetchval(f"select count(*) from {table} where {condition}")  # noqa: S608 - our own words

@@ -20,6 +20,7 @@ from penstock.contract.errors import RunRefused
 from penstock.contract.failures import FailureClass
 from penstock.engine.alerts import Severity, raise_alert
 from penstock.engine.bounded import BoundedRun, TimedRun
+from penstock.engine.callables import is_async
 from penstock.engine.functions import RunHandle
 from penstock.store import connect, runs, schedules
 from penstock.telemetry import events
@@ -150,7 +151,7 @@ class Dispatcher:
     async def _call(self, function: Function, handle: RunHandle) -> None:
         assert function.call is not None  # noqa: S101 - a function has types or code
         arguments = [handle] if inspect.signature(function.call).parameters else []
-        if inspect.iscoroutinefunction(inspect.unwrap(function.call)):
+        if is_async(function.call):
             work: Any = function.call(*arguments)
         else:
             work = asyncio.to_thread(function.call, *arguments)

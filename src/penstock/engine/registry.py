@@ -12,6 +12,7 @@ from penstock.contract.errors import ArgumentsInvalid, SettingsInvalid, UnknownT
 from penstock.contract.policies import Dispatch
 from penstock.engine.arguments import typed_decoder
 from penstock.engine.batches.lane import LaneSchedule, LaneStage, handler_of
+from penstock.engine.callables import is_async, layers
 from penstock.telemetry.logs import allow_ids
 
 if TYPE_CHECKING:
@@ -168,7 +169,7 @@ class Registry:
 
 
 def _inspect(handler: Handler, declared: Any, timeout: float | None) -> StageHandler:
-    if any(inspect.isgeneratorfunction(layer) or inspect.isasyncgenfunction(layer) for layer in _layers(handler)):
+    if any(inspect.isgeneratorfunction(layer) or inspect.isasyncgenfunction(layer) for layer in layers(handler)):
         raise SettingsInvalid(f"handler {_name(handler)} is a generator: calling it would run nothing; use no `yield`")
     parameters = _parameters(handler)
     takes_job = len(parameters) == 2 or (len(parameters) == 1 and _is_job(parameters[0]))  # noqa: PLR2004
@@ -179,19 +180,11 @@ def _inspect(handler: Handler, declared: Any, timeout: float | None) -> StageHan
     return StageHandler(
         call=handler,
         decode=_decoder(kind) if takes_args else json.loads,
-        is_async=any(map(inspect.iscoroutinefunction, _layers(handler))),
+        is_async=is_async(handler),
         takes_job=takes_job,
         takes_args=takes_args,
         timeout=timeout,
     )
-
-
-def _layers(handler: Handler) -> tuple[Any, ...]:
-    """Where `async` may stand: on the handler, under its decorators, or on `__call__` of an object."""
-    bare = inspect.unwrap(handler)
-    while isinstance(bare, functools.partial):
-        bare = bare.func
-    return handler, bare, type(handler).__call__
 
 
 def _parameters(handler: Handler) -> list[inspect.Parameter]:

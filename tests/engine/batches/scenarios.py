@@ -17,6 +17,7 @@ from penstock.contract.claims import Trigger
 from penstock.emulator import Emulator, RemoteEmulator
 from penstock.emulator.batches import Batch
 from penstock.emulator.clock import Clock
+from penstock.store import clock
 from tests.engine.batches.conftest import COLLECTOR, SUBMITTER, TYPE, accept
 from tests.support.emulator import BATCH_SECONDS
 
@@ -91,11 +92,7 @@ class World:
         """For the database and for the provider."""
         shift = timedelta(**span)
         self.emulator.advance(shift.total_seconds())
-        await self.owner.execute(
-            "insert into penstock.clock (shift) values ($1) "
-            "on conflict (only_row) do update set shift = clock.shift + $1",
-            shift,
-        )
+        await clock.wind(self.owner, shift)
 
     async def come_back(self, **span: float) -> None:
         """Let the time pass that a batch takes, or *span*, and collect."""

@@ -13,6 +13,7 @@ from penstock import Job, Penstock
 from penstock.contract.calls import Request, Route
 from penstock.contract.claims import Trigger
 from penstock.emulator import Emulator
+from penstock.store import clock
 from tests.engine.batches.conftest import COLLECTOR, SUBMITTER, TYPE, accept
 from tests.support.emulator import BATCH_SECONDS, emulator
 
@@ -35,11 +36,7 @@ class World:
 
     async def pass_time(self, **span: float) -> None:
         """Let time pass for the database and the provider."""
-        await self.owner.execute(
-            "insert into penstock.clock (shift) values ($1) "
-            "on conflict (only_row) do update set shift = clock.shift + $1",
-            timedelta(**span),
-        )
+        await clock.wind(self.owner, timedelta(**span))
 
     async def jobs(self) -> set[tuple[str, int, str | None]]:
         """(status, attempts, error) of every job."""

@@ -17,6 +17,7 @@ from penstock.contract.claims import Trigger
 from penstock.contract.contract_types import complaint_rewrite
 from penstock.engine.bounded import TimedRun
 from penstock.engine.dispatcher import Dispatched
+from penstock.store import clock
 
 FUNCTION = "rewrite_batch_submitter"
 TYPE = "complaint_rewrite"
@@ -88,16 +89,11 @@ class Press:
 
     async def pass_time(self, **span: float) -> None:
         """Wind the clock of the database forward."""
-        await self.owner.execute(
-            "insert into penstock.clock (shift) values ($1) "
-            "on conflict (only_row) do update set shift = clock.shift + $1",
-            timedelta(**span),
-        )
+        await clock.wind(self.owner, timedelta(**span))
 
     async def now(self) -> datetime:
         """The clock of the database."""
-        moment: datetime = await self.owner.fetchval("select penstock.now()")
-        return moment
+        return await clock.now(self.owner)
 
 
 Build = Callable[..., Any]

@@ -12,6 +12,7 @@ import pytest
 
 from penstock import Penstock
 from penstock.engine.scheduler import Scheduler
+from penstock.store import clock
 
 
 @dataclass
@@ -45,11 +46,7 @@ class Station:
 
     async def pass_time(self, **span: float) -> None:
         """Wind the clock forward."""
-        await self.owner.execute(
-            "insert into penstock.clock (shift) values ($1) "
-            "on conflict (only_row) do update set shift = clock.shift + $1",
-            timedelta(**span),
-        )
+        await clock.wind(self.owner, timedelta(**span))
 
     async def schedule(self, name: str) -> asyncpg.Record:
         """The row of a schedule."""

@@ -15,6 +15,7 @@ import pytest
 
 from penstock import Penstock
 from penstock.engine.worker import Worker
+from penstock.store import clock
 
 
 @dataclass
@@ -44,11 +45,7 @@ class Floor:
 
     async def pass_time(self, **span: float) -> None:
         """Wind the clock of the database forward."""
-        await self.owner.execute(
-            "insert into penstock.clock (shift) values ($1) "
-            "on conflict (only_row) do update set shift = clock.shift + $1",
-            timedelta(**span),
-        )
+        await clock.wind(self.owner, timedelta(**span))
 
     async def job(self, job_id: UUID) -> asyncpg.Record:
         """The row of a job."""

@@ -128,8 +128,11 @@ async def test_two_claimers_at_once_never_get_the_same_job(floor: Floor) -> None
     await declare(floor, "echo")
     await floor.app.enqueue_many("echo", [{"n": n} for n in range(200)])
 
+    both_began = asyncio.Barrier(2)  # else one may have taken all before the other begins
+
     async def claimer(name: str) -> list[UUID]:
-        mine: list[UUID] = []
+        mine = [claim.job_id for claim in await take(floor, "echo", limit=7, worker=name)]
+        await both_began.wait()
         while claims := await take(floor, "echo", limit=7, worker=name):
             mine += [claim.job_id for claim in claims]
         return mine

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from penstock.contract.classify import Failure, classify
 from penstock.contract.errors import Failed, SettingsInvalid, Snooze
 from penstock.contract.failures import FailureClass
+from penstock.engine.callables import is_async
 from penstock.engine.failing import outcome, snoozed
 from penstock.telemetry.redaction import redact_stack
 
@@ -52,7 +53,7 @@ async def accept_all(lane: LaneStage | None, policy: Policy, items: Sequence[Ite
     if lane is None:
         gone = SettingsInvalid(f"type {policy.job_type!r} no longer asks a model in this stage; deploy it again")
         return [refused(gone, policy) for _ in items]
-    if _is_async(lane.accept):
+    if is_async(lane.accept):
         return [await _accept(lane, policy, item) for item in items]
     verdicts = await asyncio.to_thread(lambda: [_accept_plain(lane, policy, item) for item in items])
     return [await _finished(verdict, policy, item) for verdict, item in zip(verdicts, items, strict=True)]
@@ -113,7 +114,3 @@ def _fitting(lane: LaneStage, item: Item) -> Answer:
     """The answer, checked against the lane's schema as a single call's is: `accept` sees nothing else (A-94)."""
     assert item.line.answer is not None  # noqa: S101 - only lines with an answer are judged
     return lane.fitting(item.line.answer)
-
-
-def _is_async(step: Any) -> bool:
-    return any(map(inspect.iscoroutinefunction, (step, inspect.unwrap(step), type(step).__call__)))

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 from penstock.contract.calls import Execution, Request
 from penstock.contract.errors import SettingsInvalid
 from penstock.contract.verdicts import Parked
+from penstock.engine.callables import is_async
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping
@@ -112,7 +113,7 @@ class LaneStage:
             await self.persist(job, args, result, connection)
 
     def __post_init__(self) -> None:
-        if self.persist is not None and not inspect.iscoroutinefunction(inspect.unwrap(self.persist)):
+        if self.persist is not None and not is_async(self.persist):
             raise SettingsInvalid("persist must be async: it shares the event loop's connection with the engine")
 
 
@@ -152,7 +153,7 @@ def handler_of(lane: LaneStage) -> Callable[[Job, Any], Awaitable[Any]]:
 
 
 async def _called(step: Step, *arguments: Any) -> Any:
-    if any(map(inspect.iscoroutinefunction, (step, inspect.unwrap(step), type(step).__call__))):
+    if is_async(step):
         return await step(*arguments)
     answer = await asyncio.to_thread(step, *arguments)
     return await answer if inspect.isawaitable(answer) else answer

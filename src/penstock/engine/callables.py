@@ -1,0 +1,21 @@
+"""What a function given by an application is, under its decorators and partials."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+from collections.abc import Callable
+from typing import Any
+
+
+def layers(function: Callable[..., Any]) -> tuple[Any, ...]:
+    """Where `async` may stand: on the function, under its decorators, or on `__call__` of an object."""
+    bare = inspect.unwrap(function)
+    while isinstance(bare, functools.partial):
+        bare = bare.func
+    return function, bare, type(function).__call__
+
+
+def is_async(function: Callable[..., Any]) -> bool:
+    """Whether calling *function* gives something to await."""
+    return any(map(inspect.iscoroutinefunction, layers(function)))
