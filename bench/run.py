@@ -24,7 +24,7 @@ class Sizes:
 
     jobs: int = 20_000
     rounds: int = 3
-    singles: int = 1_000
+    singles: int = 4_000
     bulk: int = 100_000
     pickups: int = 150
     idle_seconds: float = 30.0

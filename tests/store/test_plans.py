@@ -152,7 +152,7 @@ def test_the_reaper_walks_over_expired_claims_only(ask: Ask) -> None:
 
 @pytest.mark.parametrize("key", [None, "served:ready-1", "served:new"])
 def test_an_enqueue_touches_a_handful_of_pages_with_a_key_or_without(key: str | None, ask: Ask) -> None:
-    plan = ask("jobs/put", loaded.SERVED, '{"n": 1}', key, None, None, None, None, None, False)
+    plan = ask("jobs/put", loaded.SERVED, '{"n": 1}', key, None, None, None, None, None, False, None)
     assert (plan.rows, plan.sequential) == (1, 0)
     assert plan.buffers < 120
     if key is not None:

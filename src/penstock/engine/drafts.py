@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Final
 from penstock.contract.errors import ArgumentsInvalid, EnqueueRefused, PayloadRejected, UnknownType
 from penstock.contract.keys import checked_key, now_ms, stored_key, uuid7, uuid7_many
 from penstock.contract.payloads import encode
-from penstock.contract.policies import LARGEST_SMALLINT, NAME
+from penstock.contract.policies import LARGEST_SMALLINT, MOST, NAME
 from penstock.engine.registry import JobType
 from penstock.store.puts import NewJob, NewJobs
 
@@ -53,7 +53,14 @@ class Drafts:
         self._max_depth = settings.payload_max_depth
 
     def one(
-        self, job_type: str | JobType, payload: Any, *, key: str | None, limit_key: str | None, when: When
+        self,
+        job_type: str | JobType,
+        payload: Any,
+        *,
+        key: str | None,
+        limit_key: str | None,
+        when: When,
+        attempts: int | None = None,
     ) -> NewJob:
         """One job, or a refusal."""
         name, declared = self._type(job_type)
@@ -66,6 +73,7 @@ class Drafts:
             when.delay,
             when.priority,
             None if limit_key is None else checked_key("a limit key", limit_key),
+            None if attempts is None else _attempts(attempts),
         )
 
     def many(
@@ -224,6 +232,15 @@ def _priority(priority: object) -> int:
             "lower runs first"
         )
     return priority
+
+
+def _attempts(attempts: object) -> int:
+    if not isinstance(attempts, int) or isinstance(attempts, bool) or not 1 <= attempts <= MOST:
+        raise EnqueueRefused(
+            f"attempts is a whole number between 1 and {MOST}, not {_shown(attempts)}; "
+            "it lowers the budget of this job and never raises it above its type's"
+        )
+    return attempts
 
 
 def _shown(value: object) -> str:

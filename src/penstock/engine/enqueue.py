@@ -63,16 +63,21 @@ class Enqueueing:
         delay: timedelta | float | None = None,
         priority: int | None = None,
         limit_key: str | None = None,
+        attempts: int | None = None,
         connection: Any = None,
     ) -> UUID:
         """Enqueue one job and return its id; a known *key* returns the job it has (C-65).
+
+        *attempts* lowers the budget of this one job below its type's.
 
         With *connection* (asyncpg, psycopg, an AsyncSession or AsyncConnection
         of SQLAlchemy), or inside `app.transaction()`, the job belongs to that
         transaction. Nothing is written when anything about the job is wrong,
         and the transaction stays good.
         """
-        job = self._drafts.one(job_type, payload, key=key, limit_key=limit_key, when=when(run_at, delay, priority))
+        job = self._drafts.one(
+            job_type, payload, key=key, limit_key=limit_key, when=when(run_at, delay, priority), attempts=attempts
+        )
         if connection is None:
             connection = owned.current(self)
         return await self._announcing(job.job_type, lambda: self._put(job, connection))
@@ -153,6 +158,7 @@ class Enqueueing:
         delay: timedelta | float | None = None,
         priority: int | None = None,
         limit_key: str | None = None,
+        attempts: int | None = None,
         connection: Any = None,
     ) -> UUID:
         """`enqueue` for callers without an event loop.
@@ -161,7 +167,9 @@ class Enqueueing:
         Without *connection* the job goes over connections of our own, which
         live in a thread of this process until `close_sync` or its end.
         """
-        job = self._drafts.one(job_type, payload, key=key, limit_key=limit_key, when=when(run_at, delay, priority))
+        job = self._drafts.one(
+            job_type, payload, key=key, limit_key=limit_key, when=when(run_at, delay, priority), attempts=attempts
+        )
         if connection is None:
             return self._sync(job.job_type, lambda: self._portals.call(lambda producer: producer.put(job)))
         return self._sync(job.job_type, lambda: callers.put_sync(connection, job, self._poking_sync()))

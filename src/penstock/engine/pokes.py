@@ -2,21 +2,33 @@
 
 NOTIFY inside a transaction takes a database-wide lock at commit, which caps
 the rate of all commits. So the first poke goes out at once, and those that
-follow within a few milliseconds go out together as one.
+follow within a few milliseconds go out together as one: with the next single
+enqueue when one comes in time, else by itself.
 """
 
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING, Any, Final
+import math
+from enum import Enum
+from typing import TYPE_CHECKING, Final
 
 from penstock.store import connect
 from penstock.telemetry import events
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Coroutine
+    from collections.abc import Awaitable, Callable
 
 FLUSH_SECONDS: Final = 2.0  # how long an exit waits for the last pokes
+PATIENCE: Final = 1.4  # pauses that a poke waits before it goes by itself: the next enqueue of a stream saves it that
+
+
+class Carried(Enum):
+    """What an enqueue pokes for in its own statement."""
+
+    NOTHING = 0
+    ITS_OWN = 1
+    OTHERS_TOO = 2  # jobs that were enqueued before it and have committed
 
 
 class Pokes:
@@ -27,7 +39,7 @@ class Pokes:
         self._seconds = seconds
         self._loop = asyncio.get_running_loop()
         self._wanted: dict[str, str] = {}  # channel → a type; '' when several
-        self._resting: set[str] = set()
+        self._sent: dict[str, float] = {}  # when each resting channel was poked last
         self._tasks: set[asyncio.Task[None]] = set()
 
     def send(self, channel: str, job_type: str) -> None:
@@ -40,16 +52,23 @@ class Pokes:
         except RuntimeError:  # the loop has ended: the poll finds the job
             return
 
-    def carry(self, channel: str) -> bool:
-        """Whether a single enqueue may carry the poke in its own statement: only the first after a rest may.
+    def carry(self, channel: str, job_type: str) -> Carried:
+        """Let a single enqueue carry the poke in its own statement, if one is due, for itself and for those before it.
 
-        It saves the leading poke a round trip. Those that follow are gathered
-        as ever, so NOTIFY's lock at commit is taken once in a few milliseconds.
+        It saves the leading poke a round trip, and a steady stream every poke
+        of its own. One that speaks for others and then pokes nobody must
+        `send`. NOTIFY's lock is still taken once in a few milliseconds only.
         """
-        if channel in self._resting:
-            return False
-        self._begin(channel, self._rest_then_send(channel))
-        return True
+        now, last = self._loop.time(), self._sent.get(channel)
+        if last is not None and now - last < self._seconds:
+            return Carried.NOTHING
+        if self._wanted.get(channel, job_type) != job_type:
+            return Carried.NOTHING  # it would speak for its own type alone
+        others = self._wanted.pop(channel, None)
+        self._sent[channel] = now
+        if last is None:
+            self._begin(channel)
+        return Carried.ITS_OWN if others is None else Carried.OTHERS_TOO
 
     async def flush(self) -> None:
         """Send what waits, unless the server does not answer; called at exit."""
@@ -64,33 +83,32 @@ class Pokes:
     def _want(self, channel: str, job_type: str) -> None:
         known = self._wanted.get(channel)
         self._wanted[channel] = job_type if known is None or known == job_type else ""
-        if channel not in self._resting:
-            self._begin(channel, self._send(channel))
+        if channel not in self._sent:
+            self._sent[channel] = -math.inf  # the leading edge goes at once
+            self._begin(channel)
 
-    def _begin(self, channel: str, sending: Coroutine[Any, Any, None]) -> None:
-        self._resting.add(channel)
-        task = self._loop.create_task(sending)
+    def _begin(self, channel: str) -> None:
+        task = self._loop.create_task(self._send(channel))
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 
-    async def _rest_then_send(self, channel: str) -> None:
-        try:
-            await asyncio.sleep(self._seconds)
-        except BaseException:
-            self._resting.discard(channel)
-            raise
-        await self._send(channel)
-
     async def _send(self, channel: str) -> None:
-        """Leading edge first, then one for all that came in the meantime."""
+        """One poke for all that came since the last one, as soon as that is a few milliseconds old; then rest."""
         try:
-            while (job_type := self._wanted.pop(channel, None)) is not None:
+            while True:
+                rest = self._sent[channel] + self._seconds * PATIENCE - self._loop.time()
+                if rest > 0:
+                    await asyncio.sleep(rest)  # an enqueue may carry one meanwhile, and the rest begins anew
+                    continue
+                job_type = self._wanted.pop(channel, None)
+                if job_type is None:
+                    return
+                self._sent[channel] = self._loop.time()
                 await self._notify(channel, job_type)
-                await asyncio.sleep(self._seconds)
         except connect.AWAY as error:
             events.database_away("poke", type(error).__name__, 0.0)  # a lost poke costs one poll interval
         finally:
-            self._resting.discard(channel)
+            self._sent.pop(channel, None)
 
 
 def _running_loop() -> asyncio.AbstractEventLoop | None:

@@ -20,7 +20,7 @@ from penstock.contract.errors import (
     UnknownType,
 )
 from penstock.engine.owned import begun
-from penstock.engine.pokes import Pokes
+from penstock.engine.pokes import Carried, Pokes
 from penstock.settings import Notify
 from penstock.store import connect, jobs
 from penstock.store import types as type_store
@@ -127,20 +127,30 @@ class Producer:
 
     async def put(self, job: NewJob) -> UUID:
         """Put one job in and poke."""
+        channel, put = self._channels.get(job.job_type), None
+        carried = self._carried(channel, job.job_type)
         try:
-            put = await self._put(job, poke=self._inside or self._carries(job.job_type))
-        except (SchemaOutdated, CommitInDoubt):
-            raise
-        except connect.AWAY as error:
-            put = await self._put_again(job, error)
+            put = await self._put_for_sure(job, poke=self._inside or carried is not Carried.NOTHING)
+        finally:
+            if carried is Carried.OTHERS_TOO and (put is None or not put.created):
+                self.poke(channel, job.job_type)  # nobody has spoken for them
         if put.channel is not None:
             self._channels[job.job_type] = put.channel
             self.poke(put.channel, job.job_type)
         return put.job_id
 
-    def _carries(self, job_type: str) -> bool:
-        channel = self._channels.get(job_type)
-        return channel is not None and self._notify_mode is Notify.AFTER_COMMIT and self.pokes.carry(channel)
+    async def _put_for_sure(self, job: NewJob, *, poke: bool) -> Put:
+        try:
+            return await self._put(job, poke=poke)
+        except (SchemaOutdated, CommitInDoubt):
+            raise
+        except connect.AWAY as error:
+            return await self._put_again(job, error)
+
+    def _carried(self, channel: str | None, job_type: str) -> Carried:
+        if channel is None or self._notify_mode is not Notify.AFTER_COMMIT:
+            return Carried.NOTHING
+        return self.pokes.carry(channel, job_type)
 
     async def _put(self, job: NewJob, *, poke: bool) -> Put:
         connection = await self._take()

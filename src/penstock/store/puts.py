@@ -63,6 +63,7 @@ class NewJob:
     delay: timedelta | None = None
     priority: int | None = None
     limit_key: str | None = None
+    attempts: int | None = None  # a budget below the type's, for this job alone
 
     def arguments(self, poke: bool) -> tuple[Any, ...]:
         """What `sql/jobs/put.sql` takes, in order; *poke*: send the poke with the commit."""
@@ -76,6 +77,7 @@ class NewJob:
             self.limit_key,
             self.job_id,
             poke,
+            self.attempts,
         )
 
 

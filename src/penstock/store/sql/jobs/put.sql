@@ -3,4 +3,4 @@
 select job_id, created, channel, refused
   from penstock.put_job(cast($1 as text), cast($2 as text), cast($3 as text),
                         cast(cast($4 as text) as timestamptz), cast(cast($5 as text) as interval), cast($6 as smallint),
-                        cast($7 as text), cast($8 as uuid), cast($9 as boolean))
+                        cast($7 as text), cast($8 as uuid), cast($9 as boolean), cast($10 as smallint))

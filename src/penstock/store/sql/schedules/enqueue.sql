@@ -8,4 +8,4 @@ with tick as (
     returning schedule.job_type, schedule.payload
 )
 select put.job_id, put.created, put.channel, penstock.raise_refusal(put.refused, tick.job_type)
-  from tick, penstock.put_job(tick.job_type, tick.payload::text, $6, null, null, null, null, $7, false) as put
+  from tick, penstock.put_job(tick.job_type, tick.payload::text, $6, null, null, null, null, $7, false, null) as put

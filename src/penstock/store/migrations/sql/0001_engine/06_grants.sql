@@ -24,9 +24,9 @@ begin
     -- Enqueues, through the functions alone, and sees what became of its jobs; never a payload.
     if 'penstock_orchestrator' = any(found_roles) then
         grant execute on function
-            penstock.put_job(text, text, text, timestamptz, interval, smallint, text, uuid, boolean),
+            penstock.put_job(text, text, text, timestamptz, interval, smallint, text, uuid, boolean, smallint),
             penstock.put_jobs(text, uuid[], text[], text[], timestamptz, interval, smallint, text[], boolean),
-            penstock.enqueue(text, jsonb, text, timestamptz, interval, integer, text),
+            penstock.enqueue(text, jsonb, text, timestamptz, interval, integer, text, integer),
             penstock.raise_refusal(text, text), penstock.poke(text, text) to penstock_orchestrator;
         grant select on penstock.types to penstock_orchestrator;
         grant select (job_id, job_type, status, idempotency_key, created_at, finished_at, superseded_by_job_id)
