@@ -14,6 +14,7 @@ VERBS: Final = ("select", "insert", "update", "delete", "truncate")
 # s select, i insert, u update, d delete; a capital letter: some columns only. Nobody may truncate.
 MATRIX: Final[dict[str, dict[str, str]]] = {
     "alerts":               {O: "",  W: "siu",  F: "",  P: "siU"},
+    "api_keys":             {O: "",  W: "",     F: "",  P: ""},
     "clock":                {O: "s", W: "s",    F: "s", P: "s"},
     "dead_letter_events":   {O: "",  W: "si",   F: "",  P: "si"},
     "dead_letter_overview": {O: "",  W: "s",    F: "",  P: "s"},
@@ -67,14 +68,16 @@ COLUMNS: Final[dict[tuple[str, str, str], set[str]]] = {
 }  # fmt: skip
 
 FUNCTIONS: Final[dict[str, set[str]]] = {
-    O: {"now", "uuid7", "put_job", "put_jobs", "enqueue", "raise_refusal", "poke"},
-    F: {"now", "uuid7"},
+    O: {"now", "uuid7", "put_job", "put_jobs", "enqueue", "raise_refusal", "poke", "check_key"},
+    F: {"now", "uuid7", "check_key"},
     P: {
         "now", "uuid7", "cancel", "close_breaker", "poke", "resolve_effect", "keep_keys", "prune_jobs", "prune_effects",
-        "prune_audit", "prune_old",
+        "prune_audit", "prune_old", "check_key", "create_key", "list_keys", "revoke_key",
     },
 }  # fmt: skip
-NOT_FOR_WORKERS: Final = {"cancel", "resolve_effect", "apply_grants"}
+NOT_FOR_WORKERS: Final = {
+    "cancel", "resolve_effect", "apply_grants", "check_key", "create_key", "list_keys", "revoke_key",
+}  # fmt: skip
 
 
 @pytest.fixture

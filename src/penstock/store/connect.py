@@ -98,7 +98,7 @@ async def create_pool(
 
 
 async def refuse_unsafe_login(
-    connection: asyncpg.Connection[Any] | asyncpg.pool.PoolConnectionProxy[Any],
+    connection: asyncpg.Connection[Any] | asyncpg.pool.PoolConnectionProxy[Any], *, instead: str = "penstock_worker"
 ) -> None:
     """Refuse a login that row-level security and grants do not bind."""
     role = await connection.fetchrow(
@@ -108,7 +108,7 @@ async def refuse_unsafe_login(
         what = "a superuser" if role["rolsuper"] else "exempt from row-level security (BYPASSRLS)"
         raise UnsafeLogin(
             f"the login {role['name']!r} is {what}, so no rule of the database binds it; log in as "
-            "penstock_worker (`penstock roles create` makes it), or pass --insecure to accept the risk"
+            f"{instead} (`penstock roles create` makes it), or pass --insecure to accept the risk"
         )
 
 

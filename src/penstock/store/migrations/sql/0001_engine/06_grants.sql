@@ -27,10 +27,16 @@ begin
             penstock.put_job(text, text, text, timestamptz, interval, smallint, text, uuid, boolean, smallint),
             penstock.put_jobs(text, uuid[], text[], text[], timestamptz, interval, smallint, text[], boolean),
             penstock.enqueue(text, jsonb, text, timestamptz, interval, integer, text, integer),
-            penstock.raise_refusal(text, text), penstock.poke(text, text) to penstock_orchestrator;
+            penstock.raise_refusal(text, text), penstock.poke(text, text), penstock.check_key(text, bytea)
+            to penstock_orchestrator;
         grant select on penstock.types to penstock_orchestrator;
         grant select (job_id, job_type, status, idempotency_key, created_at, finished_at, superseded_by_job_id)
             on penstock.jobs to penstock_orchestrator;
+    end if;
+
+    -- Sees nothing of the engine; its applications give it views of their own. It checks the keys of those who come.
+    if 'penstock_frontend' = any(found_roles) then
+        grant execute on function penstock.check_key(text, bytea) to penstock_frontend;
     end if;
 
     -- Claims and records. Who a job is, what it carries and what it may cost are not a worker's to change.
@@ -48,13 +54,16 @@ begin
             penstock.prunable_jobs, penstock.prunable_effects, penstock.batch_overview to penstock_worker;
         grant execute on all functions in schema penstock to penstock_worker;
         revoke execute on function penstock.cancel(uuid, text, text), penstock.resolve_effect(text, boolean, text, jsonb),
-            penstock.apply_grants() from penstock_worker;
+            penstock.check_key(text, bytea), penstock.list_keys(), penstock.revoke_key(text, text),
+            penstock.create_key(text, bytea, text, uuid, uuid, text, text, interval), penstock.apply_grants()
+            from penstock_worker;
     end if;
 
     -- Sees everything; cancels, replays, settles effects, moves gates and schedules, prunes what is old. Cannot claim,
     -- record or enqueue.
     if 'penstock_operator' = any(found_roles) then
         grant select on all tables in schema penstock to penstock_operator;
+        revoke all on penstock.api_keys from penstock_operator; -- seen through penstock.list_keys, without the hashes
         grant insert (job_id, created_at, updated_at, run_at, ready, priority, max_attempts, audited, staged, job_type,
                       stage, idempotency_key, limit_key, replay_of_job_id, payload),
               update (superseded_by_job_id, updated_at) on penstock.jobs to penstock_operator;
@@ -70,7 +79,9 @@ begin
             penstock.cancel(uuid, text, text), penstock.close_breaker(text), penstock.poke(text, text),
             penstock.resolve_effect(text, boolean, text, jsonb), penstock.keep_keys(uuid[]), penstock.prune_jobs(uuid[]),
             penstock.prune_effects(text[]), penstock.prune_audit(bigint[], interval),
-            penstock.prune_old(text, interval, integer) to penstock_operator;
+            penstock.prune_old(text, interval, integer), penstock.check_key(text, bytea), penstock.list_keys(),
+            penstock.revoke_key(text, text),
+            penstock.create_key(text, bytea, text, uuid, uuid, text, text, interval) to penstock_operator;
     end if;
     return found_roles;
 end

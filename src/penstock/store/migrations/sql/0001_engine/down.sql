@@ -1,7 +1,9 @@
 drop view penstock.batch_overview, penstock.job_stages, penstock.dead_letter_overview, penstock.prunable_jobs, penstock.prunable_effects;
 drop function penstock.claim_gated(text, text, interval, integer, uuid),
     penstock.pick_by_key(penstock.types, integer, timestamptz), penstock.intent_held(penstock.effects, timestamptz);
-drop table penstock.spend, penstock.batch_items, penstock.batches, penstock.dead_letter_events, penstock.dead_letters, penstock.effect_attempts, penstock.effects,
+drop function penstock.check_key(text, bytea), penstock.list_keys(), penstock.revoke_key(text, text),
+    penstock.create_key(text, bytea, text, uuid, uuid, text, text, interval);
+drop table penstock.api_keys, penstock.spend, penstock.batch_items, penstock.batches, penstock.dead_letter_events, penstock.dead_letters, penstock.effect_attempts, penstock.effects,
     penstock.alerts, penstock.schedules, penstock.workers, penstock.skips, penstock.runs, penstock.job_events,
     penstock.kept_keys, penstock.stages, penstock.jobs, penstock.rates, penstock.types;
 drop function penstock.settle_items(uuid, bigint, integer[], text[], text[], timestamptz[], bigint[], bigint[], bigint[]),

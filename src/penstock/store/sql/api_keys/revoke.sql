@@ -1,0 +1,1 @@
+select penstock.revoke_key($1, $2)
