@@ -1,6 +1,6 @@
 """What every test may ask for: a database of its own on a real PostgreSQL.
 
-    database       a fresh database, cloned from the migrated template
+    database       a fresh database, cloned from the migrated template: the engine and all applications
     dsn            its DSN as the owner, who is no superuser
     superuser_dsn  its DSN as superuser, for what only a superuser may do
     role_dsn       its DSN as one of the four roles: role_dsn("penstock_worker")
@@ -61,9 +61,21 @@ def admin(shared_server: EmbeddedServer) -> Iterator[psycopg.Connection[Any]]:
 
 
 @pytest.fixture
-def database(shared_server: EmbeddedServer, admin: psycopg.Connection[Any]) -> Iterator[clusters.Database]:
+def template() -> str:
+    """What a fresh database is cloned from: the engine and all applications.
+
+    Tests of the engine that put made-up jobs under the name of an application's
+    type say `clusters.BARE_TEMPLATE` here: its rules would refuse them.
+    """
+    return clusters.TEMPLATE
+
+
+@pytest.fixture
+def database(
+    shared_server: EmbeddedServer, admin: psycopg.Connection[Any], template: str
+) -> Iterator[clusters.Database]:
     """A fresh database for this test alone."""
-    made = clusters.clone(shared_server, admin)
+    made = clusters.clone(shared_server, admin, template)
     yield made
     clusters.drop(made, admin)
 

@@ -14,10 +14,17 @@ import pytest
 from penstock.contract.contract_types import complaint_rewrite
 from penstock.contract.crash import CrashPoint
 from penstock.contract.profiles import BASE
+from tests.support import clusters
 from tests.support.desk import Desk
 from tests.support.processes import ROOT, environment, run_penstock
 
 APP = "tests.support.scheduled_app:app"
+
+
+@pytest.fixture
+def template() -> str:
+    """The engine alone: made-up jobs run here under the name of an application's type."""
+    return clusters.BARE_TEMPLATE
 
 
 @pytest.fixture

@@ -9,10 +9,29 @@ import psycopg
 import pytest
 
 from penstock.embedded import EmbeddedServer
+from penstock.store import lines
 from penstock.store.migrate import Line
 from tests.support import clusters
 
 LEDGER: Final = Line("ledger", Path(__file__).parent / "line" / "versions", "ledger")
+
+
+@pytest.fixture
+def template() -> str:
+    """The engine alone: these tests compare its schema with what a migration makes."""
+    return clusters.BARE_TEMPLATE
+
+
+@pytest.fixture(autouse=True)
+def _engine_and_ledger(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The applications that ship with Penstock have tests of their own; here they are not installed."""
+    found = lines.entry_points
+    shipped = "penstock"
+    monkeypatch.setattr(
+        lines,
+        "entry_points",
+        lambda **options: [p for p in found(**options) if p.dist is None or p.dist.name != shipped],
+    )
 
 
 @pytest.fixture

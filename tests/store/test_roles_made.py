@@ -201,8 +201,8 @@ def test_grants_without_a_schema_are_exit_code_5(bare: servers.PrivateServer, mo
 
 def test_a_migration_gives_the_roles_that_are_there_their_rights(bare: servers.PrivateServer) -> None:
     asyncio.run(roles.create_roles(bare.superuser_dsn))
-    migrate.downgrade(bare.dsn, "base")
-    migrate.upgrade(bare.dsn)
+    migrate.downgrade(bare.dsn, "base", of=migrate.lines())
+    migrate.upgrade(bare.dsn, to=migrate.lines())
     assert all(role.granted for role in asyncio.run(roles.listed(bare.dsn)))
 
 

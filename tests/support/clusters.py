@@ -11,7 +11,7 @@ import fcntl
 import os
 import shutil
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
@@ -27,6 +27,7 @@ from penstock.store import migrate, roles
 DIRECTORY_VARIABLE = "PENSTOCK_TEST_DIRECTORY"
 PREFIX = "penstock-test-"
 TEMPLATE = "penstock_template"
+BARE_TEMPLATE = "penstock_template_bare"  # the engine without any application
 MEMORY: Final = Path("/dev/shm")  # noqa: S108 - every directory below it is made by mkdtemp
 ENOUGH = 4 * 1024**3
 # Safe against kill -9 of the server, which loses no page the kernel has; unsafe against a power cut.
@@ -80,9 +81,9 @@ def remove_server(server: EmbeddedServer) -> None:
         shutil.rmtree(server.path, ignore_errors=True)
 
 
-def migrate_template(dsn: str) -> None:
-    """Bring the database at *dsn* to the newest schema."""
-    _outside_any_loop(lambda: migrate.upgrade(dsn))
+def migrate_template(dsn: str, lines: Sequence[migrate.Line] | None = None) -> None:
+    """Bring the database at *dsn* to the newest schema, of all lines unless *lines* are named."""
+    _outside_any_loop(lambda: migrate.upgrade(dsn, to=migrate.lines() if lines is None else lines))
 
 
 def create_roles(superuser_dsn: str) -> None:
@@ -102,10 +103,10 @@ def prepare(server: EmbeddedServer) -> None:
         done.touch()
 
 
-def clone(server: EmbeddedServer, admin: psycopg.Connection[Any]) -> Database:
+def clone(server: EmbeddedServer, admin: psycopg.Connection[Any], template: str = TEMPLATE) -> Database:
     """Make a fresh database from the template."""
     name = f"test_{uuid4().hex}"
-    admin.execute(f"create database {name} template {TEMPLATE} owner penstock strategy file_copy")
+    admin.execute(f"create database {name} template {template} owner penstock strategy file_copy")
     return Database(name, server)
 
 
@@ -155,7 +156,10 @@ def _temporary() -> Path:
 
 def _make_template(server: EmbeddedServer) -> None:
     with psycopg.connect(server.superuser_url("postgres"), autocommit=True) as admin:
-        admin.execute(f"create database {TEMPLATE} owner penstock")
+        admin.execute(f"create database {BARE_TEMPLATE} owner penstock")
+        migrate_template(server.url(database=BARE_TEMPLATE), [migrate.ENGINE])
+        admin.execute(f"alter database {BARE_TEMPLATE} allow_connections false")
+        admin.execute(f"create database {TEMPLATE} template {BARE_TEMPLATE} owner penstock")
         migrate_template(server.url(database=TEMPLATE))
         admin.execute(f"alter database {TEMPLATE} allow_connections false")
 

@@ -10,6 +10,7 @@ import asyncpg
 
 from penstock.contract.errors import DatabaseUnavailable, PenstockError, SchemaOutdated
 from penstock.store.connect import unavailable
+from penstock.store.lines import lines
 from penstock.store.passwords import verifier
 
 if TYPE_CHECKING:
@@ -62,10 +63,15 @@ async def create_roles(
 async def apply_grants(owner_dsn: str) -> list[str]:
     """Give the roles that exist their rights in this database, and take away what they should not have.
 
-    Asks for the schema's owner.
+    The engine's, and those of every installed application that has a function
+    for it. Asks for the schema's owner.
     """
     async with _session(owner_dsn) as connection:
         granted: list[str] = await connection.fetchval("select penstock.apply_grants()")
+        for line in lines()[1:]:
+            function = f"{line.schema}.apply_grants()"
+            if await connection.fetchval("select to_regprocedure($1) is not null", function):
+                await connection.execute(f"select {function}")
         return granted
 
 

@@ -1,0 +1,1 @@
+select rewrite.apply_grants();
