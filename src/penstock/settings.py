@@ -30,6 +30,7 @@ from penstock.contract.errors import SettingsInvalid
 from penstock.contract.payloads import MAX_BYTES, MAX_DEPTH
 from penstock.contract.prices import load_prices
 from penstock.contract.profiles import PROFILES, Profile, profile
+from penstock.contract.text_keys import parse_text_keys
 from penstock.contract.texts import mask_dsn
 
 PREFIX: Final = "PENSTOCK_"
@@ -37,9 +38,12 @@ MAX_WORKER_NAME: Final = 100  # `claimed_by` holds no more (D-26)
 FROZEN_LISTENER: Final = 15.0  # seconds within which a dead listener must be noticed (C-29)
 HEARTBEATS_PER_LEASE: Final = 3
 PROVIDERS: Final = ("openai", "gemini", "anthropic")
-_SECRET: Final = frozenset({"prices", "dsn", "listen_dsn", *(f"{provider}_api_key" for provider in PROVIDERS)})
+_DSNS: Final = ("dsn", "listen_dsn", "web_orchestrator_dsn", "web_frontend_dsn", "web_operator_dsn")
+_KEYS: Final = ("text_keys", *(f"{provider}_api_key" for provider in PROVIDERS))
+_SECRET: Final = frozenset({"prices", "rewrite_routes", *_DSNS, *_KEYS})
 _KEY: Final = re.compile(r"[A-Za-z0-9._~+=-]{1,500}", re.ASCII)  # it goes into a header
 _HOST: Final = re.compile(r"[A-Za-z0-9]([A-Za-z0-9.-]{0,251}[A-Za-z0-9])?", re.ASCII)
+_LANGUAGE: Final = re.compile(r"[a-z]{2,3}", re.ASCII)
 _HARMLESS: Final = re.compile(r"[-+0-9.,eE]{1,20}|[a-z_]{1,16}", re.ASCII)
 
 
@@ -112,11 +116,7 @@ class Settings(BaseModel):
     concurrency: int = Field(100, ge=1, le=10_000, description="handlers at once in each process")
     processes: int = Field(1, ge=1, le=256, description="worker processes; more than one for CPU-heavy handlers")
     lease_seconds: float = Field(
-        300.0,
-        ge=1,
-        le=86_400,
-        allow_inf_nan=False,
-        description="lease of a type that sets none",
+        300.0, ge=1, le=86_400, allow_inf_nan=False, description="lease of a type that sets none"
     )
     heartbeat_seconds: Seconds | None = Field(None, description="pause between renewals; unset: a third of the lease")
     grace_seconds: float = Field(
@@ -153,12 +153,56 @@ class Settings(BaseModel):
         (), description="hosts, such as a gateway, that may get a key beside the provider's own and this machine"
     )
 
+    # The rewrite application
+    text_keys: SecretStr | None = Field(
+        None, description="keys that seal stored text, id:key,id:key, the first in use; unset: no rewrite is taken"
+    )
+    rewrite_routes: str | None = Field(
+        None,
+        repr=False,
+        description="where rewrites go: a JSON file of rules, or the JSON itself; unset: the table that comes with it",
+    )
+    rewrite_attempts: int = Field(
+        2, ge=1, le=20, description="attempts of a rewrite, the first one included; a route can only lower it"
+    )
+    rewrite_classifier: Literal["rules", "llm"] = Field(
+        "rules", description="who classifies messages: rules on this machine, or a model with the rules behind it"
+    )
+    rewrite_classifier_model: str = Field(
+        "openai_responses:gpt-5-mini",
+        pattern=r"^[a-z0-9_]{1,50}:[A-Za-z0-9][A-Za-z0-9._:/@-]{0,99}$",
+        description="adapter and model of the llm classifier; its calls are single ones",
+    )
+    rewrite_languages: Annotated[tuple[str, ...], BeforeValidator(_as_names)] = Field(
+        (), description="languages that messages are told apart by, such as en,de,es; unset: all that come with it"
+    )
+    rewrite_reveal_delay_seconds: Annotated[float, Field(ge=0, le=31_622_400, allow_inf_nan=False)] | None = Field(
+        None, description="from a request to its sender_reveal_at; unset: none is set unless the call names a delay"
+    )
+
     # What is told
     log_level: Literal["debug", "info", "warning", "error"] = Field("info", description="the least that is logged")
     log_format: Literal["auto", "json", "text"] = Field("auto", description="auto: text on a terminal, else JSON lines")
     metrics_host: str = Field("127.0.0.1", description="address of /metrics")
     metrics_port: Annotated[int, Field(ge=1, le=65_535)] | None = Field(
         None, description="port of /metrics; unset: not served"
+    )
+
+    # The HTTP API
+    web_host: str = Field(
+        "127.0.0.1", description="address of `penstock serve`; others than this machine's need a proxy"
+    )
+    web_port: int = Field(8080, ge=0, le=65_535, description="port of `penstock serve`; 0 takes a free one")
+    web_max_bytes: int = Field(65_536, ge=1024, le=16_777_216, description="largest body of a request")
+    web_max_streams: int = Field(200, ge=1, le=10_000, description="live streams at once in one process")
+    web_orchestrator_dsn: str | None = Field(
+        None, repr=False, description="login of penstock_orchestrator for `penstock serve`; unset: these routes are off"
+    )
+    web_frontend_dsn: str | None = Field(
+        None, repr=False, description="login of penstock_frontend for `penstock serve`; unset: these routes are off"
+    )
+    web_operator_dsn: str | None = Field(
+        None, repr=False, description="login of penstock_operator for `penstock serve`; unset: these routes are off"
     )
 
     # What is kept (C-67)
@@ -182,7 +226,7 @@ class Settings(BaseModel):
     overflow_backoff_seconds: int | None = Field(None, description="wait of a job that did not fit; unset: 60")
     arrival_rate: int | None = Field(None, description="jobs per hour that the profile must drain; unset: not checked")
 
-    @field_validator("dsn", "listen_dsn")
+    @field_validator(*_DSNS)
     @classmethod
     def _is_a_url(cls, value: str | None) -> str | None:
         if value is not None and not _is_postgres_url(value):
@@ -196,6 +240,13 @@ class Settings(BaseModel):
             raise ValueError("must be names of hosts such as gateway.example.com, without scheme, port or path")
         return tuple(host.lower() for host in value)
 
+    @field_validator("rewrite_languages")
+    @classmethod
+    def _are_languages(cls, value: tuple[str, ...]) -> tuple[str, ...]:
+        if not all(_LANGUAGE.fullmatch(language) for language in value):
+            raise ValueError("must be codes of languages such as en,de,es, in small letters")
+        return value
+
     @field_validator("openai_api_key", "gemini_api_key", "anthropic_api_key")
     @classmethod
     def _is_a_key(cls, value: SecretStr | None) -> SecretStr | None:
@@ -208,11 +259,11 @@ class Settings(BaseModel):
     def _level_in_small_letters(cls, value: object) -> object:
         return value.lower() if isinstance(value, str) else value
 
-    @field_validator("prices")
+    @field_validator("prices", "text_keys")
     @classmethod
-    def _is_a_price_table(cls, value: str | None) -> str | None:
+    def _is_readable(cls, value: str | SecretStr | None) -> str | SecretStr | None:
         try:
-            load_prices(value)
+            parse_text_keys(value.get_secret_value()) if isinstance(value, SecretStr) else load_prices(value)
         except SettingsInvalid as error:
             raise ValueError(str(error)) from None
         return value

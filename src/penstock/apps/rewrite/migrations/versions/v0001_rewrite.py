@@ -31,6 +31,7 @@ def upgrade() -> None:
         f"{FOLDER}/05_isolation.sql",
         f"{FOLDER}/06_reports.sql",
         f"{FOLDER}/06_erasure.sql",
+        f"{FOLDER}/06_alerts.sql",
         f"{FOLDER}/07_grants.sql",
         f"{FOLDER}/08_apply.sql",
         folder=SQL,

@@ -16,7 +16,7 @@ as $$
                 then p_document ?& p_members and p_document - p_members = '{}'::jsonb
                      and not exists (select from jsonb_path_query(p_document, 'strict $.**') as part(value)
                                       where jsonb_typeof(part.value) = 'string'
-                                        and part.value #>> '{}' !~ '^[!-~]{1,500}$')
+                                        and (part.value #>> '{}' !~ '^[!-~]+$' or length(part.value #>> '{}') > 500))
                 else false end
 $$;
 

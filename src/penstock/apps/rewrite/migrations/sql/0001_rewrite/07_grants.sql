@@ -30,8 +30,8 @@ begin
         grant delete on rewrite.home_members, rewrite.preferences to penstock_orchestrator;
         grant update (status, failure_code, sender_reveal_at) on rewrite.rewrite_requests to penstock_orchestrator;
         grant select on rewrite.rewrite_outputs, rewrite.status_public to penstock_orchestrator;
-        grant execute on function rewrite.is_plain(jsonb, text[]), rewrite.status_changes(timestamptz)
-            to penstock_orchestrator;
+        grant execute on function rewrite.is_plain(jsonb, text[]), rewrite.status_changes(timestamptz),
+            rewrite.report_unavailable(uuid, text) to penstock_orchestrator;
     end if;
 
     -- Executes: reads what was frozen, fills the slot, ends the request. Of people and of what they wish today it sees
@@ -46,7 +46,7 @@ begin
         grant select (recipient_preference_snapshot_id, home_id, user_id, tone, blocked_terms, created_at)
             on rewrite.recipient_preference_snapshots to penstock_worker;
         grant select, insert on rewrite.rewrite_outputs, rewrite.evaluation_failures to penstock_worker;
-        grant execute on function rewrite.unit_lock(uuid, uuid) to penstock_worker;
+        grant execute on function rewrite.unit_lock(uuid, uuid), rewrite.is_plain(jsonb, text[]) to penstock_worker;
     end if;
 
     -- Shows how requests stand, and knows no more than that (Q-05, C-56).

@@ -8,7 +8,7 @@ drop function rewrite.apply_grants(), rewrite.status_changes(timestamptz), rewri
     rewrite.failures_by_pair(timestamptz, timestamptz), rewrite.eval_regressions(timestamptz, timestamptz),
     rewrite.incidents(text, timestamptz, timestamptz), rewrite.key_usage(), rewrite.keys_to_rewrap(text, uuid, integer),
     rewrite.rewrap(uuid, bytea, text, bytea), rewrite.forget_home(uuid), rewrite.cancel_open_jobs(uuid, text, integer),
-    rewrite.erase_files(uuid);
+    rewrite.erase_files(uuid), rewrite.report_unavailable(uuid, text);
 drop table rewrite.evaluation_failures, rewrite.rewrite_outputs, rewrite.rewrite_jobs, rewrite.rewrite_requests,
     rewrite.recipient_preference_snapshots, rewrite.recipient_snapshot_members, rewrite.recipient_snapshots,
     rewrite.preferences, rewrite.home_members, rewrite.users, rewrite.home_keys, rewrite.homes;

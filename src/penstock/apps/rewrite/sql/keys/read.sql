@@ -1,0 +1,1 @@
+select key_id, wrapped_key from rewrite.home_keys where home_id = $1

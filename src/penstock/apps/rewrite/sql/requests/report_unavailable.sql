@@ -1,0 +1,1 @@
+select rewrite.report_unavailable($1, $2)
