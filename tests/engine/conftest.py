@@ -5,6 +5,13 @@ from collections.abc import AsyncIterator
 import pytest
 
 from penstock import Penstock
+from tests.support import clusters
+
+
+@pytest.fixture
+def template() -> str:
+    """The engine alone: some tests run made-up jobs under the name of an application's type."""
+    return clusters.BARE_TEMPLATE
 
 
 @pytest.fixture

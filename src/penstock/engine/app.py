@@ -75,6 +75,7 @@ class Penstock(Enqueueing, Scheduling):
         accept: Callable[..., Any],
         persist: Callable[..., Any] | None = None,
         schema: Mapping[str, Any] | None = None,
+        around: Callable[..., Any] | None = None,
         stage: str | None = None,
         args: Any = None,
         log_ids: Sequence[str] = (),
@@ -83,8 +84,9 @@ class Penstock(Enqueueing, Scheduling):
     ) -> JobType:
         """Declare a type whose jobs each ask a model one question, in a provider's batch or at once.
 
-        With *schema* every answer is JSON that fits it before `accept` sees it.
-        The type comes with two functions, `<name>_batch_submitter` and
+        With *schema* every answer is JSON that fits it before `accept` sees it;
+        *around* gives an async context manager that is held while a single call
+        is under way. The type comes with two functions, `<name>_batch_submitter` and
         `<name>_batch_collector`. For a type of several stages use
         `app.type(..., dispatch="scheduled")` and its `.lane(stage, ...)`.
         """
@@ -94,7 +96,9 @@ class Penstock(Enqueueing, Scheduling):
         if schedule is not None:
             job_type.lane_schedule = schedule
         job_type.on_lane = self.functions.of_lane
-        job_type.lane(declared.stages[0], build=build, accept=accept, persist=persist, schema=schema, args=args)
+        job_type.lane(
+            declared.stages[0], build=build, accept=accept, persist=persist, schema=schema, around=around, args=args
+        )
         return self.types.add(job_type)
 
     def _collector_of(self, job_type: JobType) -> Callable[[RunHandle], Awaitable[None]]:

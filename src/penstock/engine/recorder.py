@@ -61,6 +61,7 @@ class Recorder:
         self._some = asyncio.Event()
         self._full = asyncio.Event()
         self._closing = False
+        self._resting = False
         self._task: asyncio.Task[None] | None = None
         self._writing = 0
         self.tally = self._tally = Tally(place, self.run_over)
@@ -94,7 +95,7 @@ class Recorder:
                 self.alarmed += 1
                 self._full.set()
         self._some.set()
-        if len(self._completed) >= SET:
+        if self._resting or len(self._completed) >= SET:
             self._full.set()
 
     def run_over(self, run: Run) -> None:
@@ -120,7 +121,7 @@ class Recorder:
             elif self.waiting and not self._closing:
                 await self._gather(self._flush_seconds, SET)
             elif not self._closing:
-                await self._gather(IDLE_SAVE, 1)
+                await self._rest()
             self._some.clear()
             self._full.clear()
             await self.flush()
@@ -138,6 +139,12 @@ class Recorder:
         timer = asyncio.get_running_loop().call_later(seconds, self._full.set)
         await self._full.wait()
         timer.cancel()
+
+    async def _rest(self) -> None:
+        """Only the record of a run waits: it can go with the next verdict, which is not kept waiting for it."""
+        self._resting = True
+        await self._gather(IDLE_SAVE, 1)
+        self._resting = False
 
     async def flush(self) -> None:
         """Write all that waits."""

@@ -79,12 +79,15 @@ class JobType:
         accept: Handler,
         persist: Handler | None = None,
         schema: Mapping[str, Any] | None = None,
+        around: Handler | None = None,
         args: Any = None,
         **schedule: Any,
     ) -> LaneStage:
         """Declare *stage* as one that asks a model; *schedule* are fields of `LaneSchedule`.
 
         With *schema* every answer is JSON that fits it before `accept` sees it.
+        *around* gives an async context manager that is held while a single
+        call is under way.
 
         Such a type is scheduled: its submitter and its collector are bounded
         runs, and nothing else touches its jobs (C-23).
@@ -97,7 +100,7 @@ class JobType:
         built = self.handlers[stage]
         if not (built.takes_job and built.takes_args):
             raise SettingsInvalid(f"build of stage {stage!r} of type {self.name!r} must take (job, args)")
-        lane = LaneStage(build, accept, persist, built.decode, schema)
+        lane = LaneStage(build, accept, persist, built.decode, schema, around)
         self.handlers[stage] = dataclasses.replace(built, call=handler_of(lane), is_async=True)
         self.lanes[stage] = lane
         if schedule:

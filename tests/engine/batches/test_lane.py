@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any
@@ -154,6 +156,48 @@ async def test_what_accept_refuses_fails_by_its_own_class(make_lane: MakeLane) -
         "failed",
         "LOCALE_MISMATCH",
     )
+
+
+@pytest.mark.contract("A-60", "L-49", "C-04")
+@pytest.mark.parametrize("execution", ["batch", "async"])
+async def test_a_build_with_nothing_to_ask_completes_its_job_without_a_call(
+    make_lane: MakeLane, execution: str
+) -> None:
+    def done_before(job: LaneJob, args: dict[str, Any]) -> Request | None:
+        return None if args["n"] == 1 else build(job, args)
+
+    lane = await make_lane(lane={"build": done_before})
+    _asked, done = await lane.fill(2, execution=execution)
+
+    await lane.submitted()
+
+    assert (await lane.job(done))["status"] == "completed"
+    moves = await lane.owner.fetch("select to_status from penstock.job_events where job_id = $1 order by at", done)
+    assert [row["to_status"] for row in moves] in ([], ["queued", "processing", "completed"])
+    assert len(lane.provider.calls) == (1 if execution == "async" else 0)
+    assert sum(batch["item_count"] for batch in await lane.batches()) == (1 if execution == "batch" else 0)
+
+
+async def test_what_is_held_around_a_single_call_is_let_go_before_the_answer_is_stored(make_lane: MakeLane) -> None:
+    steps: list[str] = []
+
+    @asynccontextmanager
+    async def around(_job: LaneJob, args: dict[str, Any]) -> AsyncIterator[None]:
+        steps.append(f"lock {args['n']}")
+        yield
+        steps.append("unlock")
+
+    async def persist(*_: Any) -> None:
+        steps.append("persist")
+
+    lane = await make_lane(lane={"around": around, "persist": persist})
+    await lane.fill(1, execution="async")
+    await lane.submitted()
+    assert steps == ["lock 0", "unlock", "persist"]
+
+    await lane.fill(1)
+    await lane.submitted()
+    assert steps == ["lock 0", "unlock", "persist"], "nothing is held for a job that waits in a batch"
 
 
 @pytest.mark.contract("C-60")

@@ -15,15 +15,8 @@ from penstock import Audit, Failed, FailureClass, Job, Penstock, Schedule
 from penstock.engine import dead_letters
 from penstock.engine.dead_letters import Cause, DeadLetter
 from penstock.testing import Harness
-from tests.support import clusters
 
 STAGES = ("fetch", "llm", "notify")
-
-
-@pytest.fixture
-def template() -> str:
-    """The engine alone: made-up jobs die here under the name of an application's type."""
-    return clusters.BARE_TEMPLATE
 
 
 @dataclass

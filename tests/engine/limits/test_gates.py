@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Awaitable, Callable
 from datetime import timedelta
 from typing import Any
 
@@ -30,9 +31,13 @@ class Upstream:
     def __init__(self) -> None:
         self.broken: FailureClass | None = None
         self.calls = 0
+        self.look: Callable[[], Awaitable[object]] | None = None
+        self.seen: list[object] = []  # what a look at each call has shown
 
     async def call(self) -> None:
         self.calls += 1
+        if self.look is not None:
+            self.seen.append(await self.look())
         if self.broken is not None:
             raise Failed(self.broken)
 
@@ -110,10 +115,10 @@ async def test_one_probe_after_the_cooldown_and_a_success_closes(app: Penstock, 
         await harness.pass_time(seconds=50)
         assert await harness.drain() == 0
         await harness.pass_time(seconds=11)
-        await (await harness.worker()).work()
-        assert upstream.calls == 1
-        assert await gate(app) == ("closed", 0, None)
+        upstream.look = lambda: app.pool.fetchval("select breaker from penstock.types where job_type = 'calls'")
         await harness.drain()
+        assert upstream.seen == ["half_open", "closed", "closed", "closed"], "the others wait for the probe's success"
+        assert await gate(app) == ("closed", 0, None)
         assert {await harness.status(job_id) for job_id in ids} == {"completed"}
 
 

@@ -18,16 +18,9 @@ from penstock.contract.contract_types import complaint_rewrite
 from penstock.engine.bounded import TimedRun
 from penstock.engine.dispatcher import Dispatched
 from penstock.store import clock
-from tests.support import clusters
 
 FUNCTION = "rewrite_batch_submitter"
 TYPE = "complaint_rewrite"
-
-
-@pytest.fixture
-def template() -> str:
-    """The engine alone: the press runs made-up jobs under the name of an application's type."""
-    return clusters.BARE_TEMPLATE
 
 
 @dataclass

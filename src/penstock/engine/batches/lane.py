@@ -3,7 +3,8 @@
 `build` makes one request from one job, `accept` judges the answer, `persist`
 stores what was accepted in the transaction that ends the stage. The route of
 the request decides how it travels: `batch` parks the job for the submitter,
-`async` asks at once. The same three functions serve both (Q-72).
+`async` asks at once. The same three functions serve both (Q-72). A `build`
+that returns None has nothing to ask: the work was done before (A-60).
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from __future__ import annotations
 import asyncio
 import inspect
 import json
+from contextlib import AbstractAsyncContextManager, nullcontext
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -75,15 +77,18 @@ class LaneJob(Protocol):
 class LaneStage:
     """One stage of the lane. Its functions may be plain or async; plain ones run in a thread."""
 
-    build: Step  # (job, args) -> Request
+    build: Step  # (job, args) -> Request, or None when there is nothing to ask
     accept: Step  # (job, args, answer) -> result; raises `Failed` to refuse
     persist: Step | None = None  # async (job, args, result, connection)
     decode: Callable[[str], Any] = json.loads  # from the stored payload to `args`
     schema: Mapping[str, Any] | None = field(default=None, repr=False)  # what every answer must fit before `accept`
+    around: Step | None = None  # (job, args) -> async context manager, held while a single call is under way
 
-    async def request(self, job: LaneJob, args: Any) -> Request:
-        """The question of one job; anything else that `build` returns is a mistake in it."""
+    async def request(self, job: LaneJob, args: Any) -> Request | None:
+        """The question of one job, or None; anything else that `build` returns is a mistake in it."""
         request = await _called(self.build, job, args)
+        if request is None:
+            return None
         if not isinstance(request, Request):
             raise SettingsInvalid(f"build of {job.job_type!r} must return a Request, not {type(request).__name__}")
         if request.schema is None:
@@ -111,6 +116,10 @@ class LaneStage:
         """Store *result* in the transaction of *connection*, which also ends the stage (C-60)."""
         if self.persist is not None:
             await self.persist(job, args, result, connection)
+
+    def held(self, job: LaneJob, args: Any) -> AbstractAsyncContextManager[Any]:
+        """What is held while a single call of *job* is under way."""
+        return nullcontext() if self.around is None else self.around(job, args)
 
     def __post_init__(self) -> None:
         if self.persist is not None and not is_async(self.persist):
@@ -140,9 +149,13 @@ def handler_of(lane: LaneStage) -> Callable[[Job, Any], Awaitable[Any]]:
 
     async def run(job: Job, args: Any) -> Any:
         request = await lane.request(job, args)
+        if request is None:
+            return None
         if request.route.execution is Execution.BATCH:
             return Parked(request)
-        result = await lane.accepted(job, args, await job.ask(request))
+        async with lane.held(job, args):
+            answer = await job.ask(request)
+        result = await lane.accepted(job, args, answer)
         if lane.persist is None:
             return result
         async with job.transaction(result) as connection:

@@ -1,17 +1,45 @@
--- The clock. Everything that compares or stores a time asks penstock.now(): one clock for all workers (C-22).
--- The table is empty but in tests, which wind the clock by a row; no application role may write it.
+-- The clock. Everything that compares or stores a time asks penstock.now(): one clock for all workers (C-22). It is the
+-- server's own, and so plain that the planner writes it out: nobody pays for a call.
+create function penstock.now() returns timestamptz
+    language sql stable parallel safe
+as $$
+    select statement_timestamp()
+$$;
+
+-- Tests wind the clock by a row in here; no application role may write it. While there is one, penstock.now() is another
+-- function, which adds the shift.
 create table penstock.clock (
     only_row boolean primary key default true check (only_row),
     shift    interval not null
 );
 
-create function penstock.now() returns timestamptz
-    language plpgsql stable parallel safe
-as $$
+create function penstock.set_clock() returns trigger
+    language plpgsql
+as $clock$
+declare
+    wound boolean := exists (select from penstock.clock);
+    shifted boolean := (select p.prosrc like '%shift%' from pg_proc p where p.oid = 'penstock.now()'::regprocedure);
 begin
-    return statement_timestamp() + coalesce((select shift from penstock.clock), interval '0');
+    if wound and not shifted then
+        create or replace function penstock.now() returns timestamptz
+            language plpgsql stable parallel safe
+        as $now$
+        begin
+            return statement_timestamp() + (select shift from penstock.clock);
+        end
+        $now$;
+    elsif shifted and not wound then
+        create or replace function penstock.now() returns timestamptz
+            language sql stable parallel safe
+        as $now$
+            select statement_timestamp()
+        $now$;
+    end if;
+    return null;
 end
-$$;
+$clock$;
+create trigger clock_set after insert or update or delete or truncate on penstock.clock
+    for each statement execute function penstock.set_clock();
 
 -- A time-ordered uuid (version 7), also where the server has none of its own.
 create function penstock.uuid7() returns uuid

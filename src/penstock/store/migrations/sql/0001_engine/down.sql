@@ -24,3 +24,4 @@ drop function penstock.settle_items(uuid, bigint, integer[], text[], text[], tim
     penstock.refuse_rewriting(), penstock.audit(), penstock.touch(), penstock.refuse_illegal_change(),
     penstock.uuid7(), penstock.now();
 drop table penstock.clock;
+drop function penstock.set_clock();
