@@ -19,7 +19,8 @@ if TYPE_CHECKING:
 async def put(db: Db, job: puts.NewJob, *, poke: bool = False) -> puts.Put:
     """Put one job in, inside whatever transaction *db* is in; a refusal leaves that transaction good."""
     try:
-        row = await db.fetchrow(sql(puts.ONE), *job.arguments(poke))
+        name, arguments = job.statement(poke)
+        row = await db.fetchrow(sql(name), *arguments)
     except asyncpg.PostgresError as error:
         raised = puts.refusal(error, job.job_type)
     else:
