@@ -26,7 +26,7 @@ class Sizes:
     rounds: int = 3
     singles: int = 4_000
     bulk: int = 100_000
-    pickups: int = 150
+    pickups: int = 400
     idle_seconds: float = 30.0
     history: int = 1_000_000
     others: int = 100_000

@@ -20,7 +20,7 @@ from bench.outside import calm
 from bench.run import Run
 
 WARM_UP: Final = 5
-PATIENCE: Final = 8.0  # seconds for all pickups of a slow contestant
+PATIENCE: Final = 10.0  # seconds for all pickups of a slow contestant
 
 _COMMITS: Final = """
 select (extract(epoch from at) * 1e9)::bigint as at
