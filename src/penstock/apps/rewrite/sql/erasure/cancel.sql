@@ -1,0 +1,1 @@
+select rewrite.cancel_open_jobs($1, $2, $3)

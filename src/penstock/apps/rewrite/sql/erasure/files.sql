@@ -1,0 +1,1 @@
+select batches, due_now, shared, canceled from rewrite.erase_files($1)
