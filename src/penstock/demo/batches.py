@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import signal
-from contextlib import asynccontextmanager, contextmanager
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any, Final
@@ -21,11 +21,9 @@ from penstock.demo.stage import TICK, Check
 from penstock.demo.tickets import REFUSED, text_of
 from penstock.store import clock, types
 from penstock.store.roles import ORCHESTRATOR, WORKER
-from penstock.telemetry import logs
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Iterator
-    from pathlib import Path
+    from collections.abc import AsyncIterator
 
     from penstock.demo.desk import Ticket
     from penstock.demo.stage import Stage
@@ -70,22 +68,11 @@ async def batches(stage: Stage) -> list[Check]:
     await types.sync(stage.owner, [job_type.policy for job_type in desk.app.types])
     desk.app.use_dsn(stage.server.url(user=ORCHESTRATOR))
     emulator = Emulator(finish_after=HOURS * 3600, frozen=True, script={"faults": FAULTS})
-    with _logging_to(stage.log):
+    with stage.logging():
         async with emulator, desk.app:
             play = _Desk(stage, desk.app, emulator)
             checks = [*await play.send(), *await play.lose_a_submitter(), *await play.bring_home()]
             return checks + await bill.settle(stage, play.seen, TOTAL)
-
-
-@contextmanager
-def _logging_to(path: Path) -> Iterator[None]:
-    """What goes wrong on purpose is told by the play; the log is for those who keep it."""
-    with path.open("a") as lines:
-        logs.configure("warning", "json", stream=lines)
-        try:
-            yield
-        finally:
-            logs.reset()
 
 
 @dataclass

@@ -63,7 +63,7 @@ def judged(sent: Sequence[str], created: Counter[str], found: Row, spent: Sequen
               f"{answered} answered, {failed} failed, of {total}; {doubled} twice",
               doubled == 0 and answered + failed == total),
         Check("no answer stands under another ticket", f"{found['foreign_ones']} do", found["foreign_ones"] == 0),
-        Check("the batches cost half", f"{_money(cost)} instead of {_money(full)}",
+        Check("the batches cost half", f"{money(cost)} instead of {money(full)}",
               cost > 0 and abs(2 * cost - full) <= sum(row["calls"] for row in batch)),
     ]  # fmt: skip
 
@@ -98,7 +98,7 @@ def _counts(row: Row, counted: dict[str, Row], most: int) -> tuple[str, ...]:
 
 
 def _costs(row: Row) -> tuple[str, str]:
-    return _money(row["cost_micros"]), _money(_at_full_price(row))
+    return money(row["cost_micros"]), money(_at_full_price(row))
 
 
 def _at_full_price(row: Row) -> int:
@@ -110,5 +110,6 @@ def _at_full_price(row: Row) -> int:
     return price.micros(Usage(row["input_tokens"], row["output_tokens"]), Execution.ASYNC)
 
 
-def _money(micros: int) -> str:
+def money(micros: int) -> str:
+    """An amount, to the hundredth of a cent."""
     return f"${Decimal(micros) / MICROS:.4f}"

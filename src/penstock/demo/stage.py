@@ -11,7 +11,7 @@ import sys
 import tempfile
 import time
 from collections import defaultdict
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -21,9 +21,10 @@ from penstock.demo.work import FOLDER
 from penstock.embedded import EmbeddedServer
 from penstock.store import connect, roles
 from penstock.store import migrate as migrations
+from penstock.telemetry import logs
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
+    from collections.abc import AsyncIterator, Iterator
 
     from penstock.demo.view import View
     from penstock.engine.app import Penstock
@@ -60,6 +61,16 @@ class Stage:
     def log(self) -> Path:
         """What the workers logged."""
         return self.folder / "workers.log"
+
+    @contextmanager
+    def logging(self) -> Iterator[None]:
+        """What goes wrong on purpose is told by the play; the log is for those who keep it."""
+        with self.log.open("a") as lines:
+            logs.configure("warning", "json", stream=lines)
+            try:
+                yield
+            finally:
+                logs.reset()
 
     def start_workers(self, *options: str) -> None:
         """Start a supervisor with its processes, logged in as penstock_worker."""
@@ -179,7 +190,7 @@ async def set_up(view: View, keep: Path | None = None) -> AsyncIterator[Stage]:
 
 async def _prepare(server: EmbeddedServer) -> None:
     await roles.create_roles(server.superuser_url())
-    await asyncio.to_thread(migrations.upgrade, server.url())
+    await asyncio.to_thread(migrations.upgrade, server.url(), to=migrations.lines())
     await roles.apply_grants(server.url())
 
 
