@@ -1,12 +1,17 @@
 """The lock of a unit: taken before the status changes, never by home, and no obstacle for others."""
 
+from __future__ import annotations
+
+from typing import Any
+from uuid import uuid4
+
 import asyncpg
 import pytest
 
 from penstock.apps.rewrite import repository
 from penstock.store import claims
 from penstock.store.roles import WORKER
-from tests.apps.rewrite.estate import HELD_BY, Estate, Unit
+from tests.apps.rewrite.estate import HELD_BY, JOB_TYPE, LEASE, Estate, Unit
 
 LOCK = "pg_advisory_lock(rewrite.unit_lock($1, $2))"
 MARK_SUBMITTED = """
@@ -15,8 +20,8 @@ update penstock.jobs set status = 'batch_submitted', lease_expires_at = null, cl
 """
 
 
-async def hold(connection: asyncpg.Connection, unit: Unit, function: str = LOCK) -> None:  # type: ignore[type-arg]
-    await connection.execute(f"select {function}", unit.request_id, unit.home.recipient)
+async def hold(connection: asyncpg.Connection[Any], unit: Unit) -> None:
+    await connection.execute(f"select {LOCK}", unit.request_id, unit.home.recipient)
 
 
 @pytest.mark.contract("A-39", "C-30", "A-59")
@@ -56,7 +61,6 @@ async def test_a_gated_claim_leaves_busy_units_too(estate: Estate) -> None:
     await estate.owner.execute("update penstock.types set max_running = 5 where job_type = 'complaint_rewrite'")
     await hold(estate.owner, busy)
     worker = await estate.login(WORKER)
-    from tests.apps.rewrite.estate import JOB_TYPE, LEASE, uuid4
 
     taken = await claims.take_gated(worker, JOB_TYPE, LEASE, limit=10, worker=HELD_BY, run=uuid4())
     assert [claim.job_id for claim in taken] == [free.job]
@@ -87,7 +91,9 @@ async def test_the_lock_depends_on_request_and_recipient_and_on_no_home(estate: 
     ask = "select rewrite.unit_lock($1, $2)"
     found = [await estate.owner.fetchval(ask, unit.request_id, home.recipient) for unit in (one, other, one)]
     assert found[0] == found[2] != found[1]
-    arguments = await estate.owner.fetchval("select pg_get_function_arguments('rewrite.unit_lock(uuid,uuid)'::regprocedure)")
+    arguments = await estate.owner.fetchval(
+        "select pg_get_function_arguments('rewrite.unit_lock(uuid,uuid)'::regprocedure)"
+    )
     assert "home" not in arguments
 
 

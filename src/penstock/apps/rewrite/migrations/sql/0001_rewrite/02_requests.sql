@@ -57,7 +57,7 @@ create table rewrite.rewrite_jobs (
     source_locale                    varchar(3) not null,
     target_locale                    varchar(3) not null,
     lane                             text not null,
-    routing_decision                 jsonb not null check (
+    routing_decision                 jsonb not null check ((
         rewrite.is_plain(routing_decision, '{provider,adapter_kind,base_url,model,prompt_version,policy_version,execution_mode,cache_eligible,max_retries}')
         and routing_decision ->> 'provider' in ('openai', 'google', 'other')
         and routing_decision ->> 'execution_mode' in ('async', 'batch')
@@ -67,7 +67,7 @@ create table rewrite.rewrite_jobs (
         and jsonb_typeof(routing_decision -> 'prompt_version') = 'string'
         and jsonb_typeof(routing_decision -> 'policy_version') = 'string'
         and jsonb_typeof(routing_decision -> 'cache_eligible') = 'boolean'
-        and jsonb_typeof(routing_decision -> 'max_retries') = 'number'),
+        and jsonb_typeof(routing_decision -> 'max_retries') = 'number') is true),
     created_at                       timestamptz not null default penstock.now(),
     constraint rewrite_jobs_unit unique (rewrite_request_id, recipient_user_id),
     constraint rewrite_jobs_slot unique (rewrite_request_id, recipient_user_id, home_id, job_id, target_locale),
