@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 GROUPS: Final[Mapping[str, str]] = {
     "worker": "worker",
     "scheduler": "scheduler",
+    "serve": "serve",
+    "keys": "keys",
     "jobs": "jobs",
     "dead": "dead",
     "types": "types",
@@ -29,6 +31,7 @@ GROUPS: Final[Mapping[str, str]] = {
     "effects": "effects",
     "batches": "batches",
     "spend": "spend",
+    "rewrite": "rewrite",
     "stats": "stats",
     "migrate": "migrate",
     "roles": "roles",

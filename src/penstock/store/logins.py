@@ -6,21 +6,22 @@ from typing import TYPE_CHECKING
 
 from penstock.contract.errors import SettingsInvalid, UnsafeLogin
 from penstock.store import connect
-from penstock.store.lines import lines
 from penstock.store.statements import sql
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from penstock.store.claims import Transaction
 
 
-async def require_role(connection: Transaction, role: str, *, setting: str) -> None:
+async def require_role(connection: Transaction, role: str, *, schemas: Sequence[str], setting: str) -> None:
     """Refuse a login that no rule binds, and one that lacks the rights of *role*.
 
-    A superuser, BYPASSRLS and an owner of the schema see the rows of every
+    A superuser, BYPASSRLS and an owner of one of *schemas* see the rows of every
     home, whatever the transaction says; each raises `UnsafeLogin`.
     """
     await connect.refuse_unsafe_login(connection, instead=role)
-    facts = await connection.fetchrow(sql("logins/facts"), role, [line.schema for line in lines()])
+    facts = await connection.fetchrow(sql("logins/facts"), role, schemas)
     if facts is None:
         return
     if facts["owns"]:

@@ -25,18 +25,18 @@ async def version(db: Db, line: Line = ENGINE) -> str | None:
     return found
 
 
-async def require_current(db: Db) -> None:
+async def require_current(db: Db, line: Line = ENGINE) -> None:
     """Refuse to go on with a schema that is missing, older or newer than this code."""
-    found = await version(db)
-    if found == head():
+    found, needed = await version(db, line), newest(line)
+    if found == needed:
         return
     if found is None:
-        raise SchemaOutdated("this database has no Penstock schema; run `penstock migrate up` as its owner")
-    if found > head():
+        raise SchemaOutdated(f"this database has no schema {line.schema}; run `penstock migrate up` as its owner")
+    if found > needed:
         raise SchemaOutdated(
-            f"the schema is of version {found} and this Penstock knows {head()}; install the newer Penstock, "
-            f"or take the schema back with `penstock migrate down {head()}` from the newer one"
+            f"the schema {line.schema} is of version {found} and this Penstock knows {needed}; install the newer "
+            f"Penstock, or take the schema back with `penstock migrate down {needed}` from the newer one"
         )
     raise SchemaOutdated(
-        f"the schema is of version {found} and this Penstock needs {head()}; run `penstock migrate up`"
+        f"the schema {line.schema} is of version {found} and this Penstock needs {needed}; run `penstock migrate up`"
     )

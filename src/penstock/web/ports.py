@@ -1,0 +1,56 @@
+"""What the routes ask of the application behind them: a rewrite taken on, homes and their people kept."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Protocol
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from datetime import timedelta
+    from uuid import UUID
+
+    from penstock.apps.rewrite.models import Surface
+
+
+class Taken(Protocol):
+    """What became of a submission; nothing about providers or queues."""
+
+    @property
+    def rewrite_request_id(self) -> UUID:
+        """The request, also when it failed."""
+
+    @property
+    def accepted(self) -> bool:
+        """Whether it waits for its rewrite."""
+
+
+class Rewriting(Protocol):
+    """Takes rewrites on; it alone may enqueue them (A-35)."""
+
+    async def submit_rewrite(
+        self,
+        *,
+        home_id: UUID,
+        sender_user_id: UUID,
+        recipient_user_ids: Sequence[UUID],
+        text: str,
+        surface: Surface,
+        reveal_delay: timedelta | None = None,
+        idempotency_key: str | None = None,
+    ) -> Taken:
+        """Persist and enqueue before anything is asked of a rewrite provider (Q-83)."""
+
+
+class Homes(Protocol):
+    """Keeps who lives where and what they wish."""
+
+    async def put_home(self, home_id: UUID) -> None:
+        """Make the home, unless it is there."""
+
+    async def put_member(self, home_id: UUID, user_id: UUID, locale: str | None) -> None:
+        """Make or change a member."""
+
+    async def put_preferences(
+        self, home_id: UUID, user_id: UUID, tone: str | None, blocked_terms: Sequence[str]
+    ) -> None:
+        """Say what a member wishes from now on."""

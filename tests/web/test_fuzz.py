@@ -1,0 +1,104 @@
+"""The OpenAPI document is true: whatever fits it or does not, over a real socket, is answered as it says."""
+
+import asyncio
+import threading
+from collections.abc import Iterator
+from typing import Any, Final
+
+import httpx
+import psycopg
+import pytest
+import schemathesis
+from hypothesis import HealthCheck, given, settings
+from schemathesis import checks
+from schemathesis.generation import GenerationMode
+
+from penstock.apps.rewrite.application import rewrite_app
+from penstock.apps.rewrite.keyring import new_key
+from penstock.settings import load_settings
+from penstock.store.api_keys import Scope
+from penstock.web import Logins, create_app
+from penstock.web.homes import KeptHomes
+from penstock.web.server import Server, bound_socket
+from tests.apps.rewrite.estate import TYPE_ROW
+from tests.web.conftest import HOME, RECIPIENT, SENDER, Keys, bearer
+
+STREAM: Final = "/rewrites/stream"  # without an end
+EXAMPLES: Final = 25
+CHECKS: Final = [
+    checks.not_a_server_error, checks.status_code_conformance, checks.content_type_conformance,
+    checks.response_headers_conformance, checks.response_schema_conformance, checks.negative_data_rejection,
+    checks.unsupported_method, checks.missing_required_header,
+]  # fmt: skip
+CALM: Final = settings(
+    max_examples=EXAMPLES, derandomize=True, database=None, deadline=None, suppress_health_check=list(HealthCheck)
+)
+
+
+@pytest.fixture
+def url(dsns: dict[Scope, str], owner: psycopg.Connection[Any]) -> Iterator[str]:
+    """The whole application, served from a thread."""
+    owner.execute(TYPE_ROW)
+    found: list[Server] = []
+    ready = threading.Event()
+
+    async def serve() -> None:
+        orchestrator = dsns[Scope.ORCHESTRATOR]
+        rewrites = rewrite_app(load_settings(dsn=orchestrator, text_keys=new_key("k1"), rewrite_languages=("en", "es")))
+        async with rewrites.app:
+            app = create_app(load_settings(), Logins(dsns), rewriting=rewrites, homes=KeptHomes(rewrites))
+            server = Server(app, bound_socket("127.0.0.1", 0))
+            found.append(server)
+            working = asyncio.create_task(server.work())
+            await server.listening.wait()
+            ready.set()
+            await working
+
+    thread = threading.Thread(target=lambda: asyncio.run(serve()))
+    thread.start()
+    assert ready.wait(30)
+    yield found[0].url
+    found[0].should_exit = True
+    thread.join(30)
+
+
+def test_every_answer_is_one_that_the_document_names(url: str, keys: Keys) -> None:
+    orchestrator = bearer(keys.make("orchestrator"))
+    for path in (f"/homes/{HOME}", f"/homes/{HOME}/members/{SENDER}", f"/homes/{HOME}/members/{RECIPIENT}"):
+        assert httpx.put(url + path, json={}, headers=orchestrator).status_code == 204
+    document = httpx.get(f"{url}/openapi.json").json()
+    schema = schemathesis.openapi.from_dict(document)
+    seen: set[tuple[str, int]] = set()
+
+    for path, operations in document["paths"].items():
+        for method in operations if path != STREAM else ():
+            inputs = {"parameters", "requestBody"} & set(operations[method])
+            for mode in GenerationMode if inputs else (GenerationMode.POSITIVE,):
+                _fuzz(schema[path][method.upper()], mode, url, orchestrator if inputs else {}, seen)
+    _fuzz_messages(schema["/rewrites"]["POST"], url, orchestrator, seen)
+    assert {("/rewrites", 202), ("/rewrites", 422), ("/homes/{home_id}", 204), ("/readyz", 200)} <= seen
+
+
+def _fuzz(operation: Any, mode: GenerationMode, url: str, headers: dict[str, str], seen: set[tuple[str, int]]) -> None:
+    @CALM
+    @given(case=operation.as_strategy(generation_mode=mode))
+    def tried(case: Any) -> None:
+        answer = case.call(base_url=url, headers=headers)
+        seen.add((operation.path, answer.status_code))
+        case.validate_response(answer, checks=CHECKS)
+
+    tried()
+
+
+def _fuzz_messages(operation: Any, url: str, headers: dict[str, str], seen: set[tuple[str, int]]) -> None:
+    """Messages that reach the orchestrator, as home and people are known."""
+
+    @CALM
+    @given(case=operation.as_strategy())
+    def tried(case: Any) -> None:
+        case.body |= {"home_id": str(HOME), "sender_user_id": str(SENDER), "mentions": [str(RECIPIENT)]}
+        answer = case.call(base_url=url, headers=headers)
+        seen.add((operation.path, answer.status_code))
+        case.validate_response(answer, checks=CHECKS)
+
+    tried()
