@@ -1,6 +1,7 @@
 """Databases for tests of migrations: empty ones, owned by a role that is no superuser."""
 
 from collections.abc import Iterator
+from importlib.metadata import EntryPoint, entry_points
 from pathlib import Path
 from typing import Any, Final
 from uuid import uuid4
@@ -9,7 +10,6 @@ import psycopg
 import pytest
 
 from penstock.embedded import EmbeddedServer
-from penstock.store import lines
 from penstock.store.migrate import Line
 from tests.support import clusters
 
@@ -25,13 +25,11 @@ def template() -> str:
 @pytest.fixture(autouse=True)
 def _engine_and_ledger(monkeypatch: pytest.MonkeyPatch) -> None:
     """The applications that ship with Penstock have tests of their own; here they are not installed."""
-    found = lines.entry_points
-    shipped = "penstock"
-    monkeypatch.setattr(
-        lines,
-        "entry_points",
-        lambda **options: [p for p in found(**options) if p.dist is None or p.dist.name != shipped],
-    )
+    monkeypatch.setattr("penstock.store.lines.entry_points", _installed)
+
+
+def _installed(group: str) -> list[EntryPoint]:
+    return [point for point in entry_points(group=group) if point.dist is None or point.dist.name != "penstock"]
 
 
 @pytest.fixture

@@ -30,8 +30,10 @@ from penstock.apps.rewrite.models import (
     Strength,
     Surface,
 )
+from penstock.contract.calls import Execution, Route
 from penstock.contract.claims import Claim
-from penstock.store import claims, clock
+from penstock.contract.groups import batch_key
+from penstock.store import claims, clock, submissions
 from penstock.store.roles import ORCHESTRATOR, WORKER
 
 LEASE = timedelta(minutes=10)
@@ -185,9 +187,7 @@ class Estate:
     async def claim(self, limit: int = 100) -> list[Claim]:
         """What a worker gets when it asks for jobs."""
         worker = await self.login(WORKER)
-        return await claims.take(
-            worker, [JOB_TYPE], [LEASE], [claims.START], limit=limit, worker=HELD_BY, run=uuid4()
-        )
+        return await claims.take(worker, [JOB_TYPE], [LEASE], [claims.START], limit=limit, worker=HELD_BY, run=uuid4())
 
     async def claimed(self, home: Home, **options: Any) -> tuple[Unit, Claim]:
         """A request whose job is in a worker's hands."""
@@ -224,6 +224,26 @@ class Estate:
             lexicon_version="x1",
         )
 
+    async def submit(self, *units: Unit, provider_batch_id: str = "batch-1") -> UUID:
+        """Hand claimed jobs over to one provider batch, with the engine's own statements."""
+        worker, batch_id = await self.login(WORKER), uuid4()
+        request = units[0].request
+        route = Route(
+            "openai", "gpt-5-mini", "openai_responses", execution=Execution.BATCH, prompt_version="v1",
+            policy_version="v1", lane=str(request.lane), source_locale=request.source_locale,
+            target_locale=request.target_locale,
+        )  # fmt: skip
+        rows = [await self.job_row(unit) for unit in units]
+        items = [
+            submissions.Item(row["job_id"], row["claim_seq"], row["attempt_count"] + 1, f"{batch_id.hex}-{n}-1")
+            for n, row in enumerate(rows)
+        ]
+        draft = submissions.Draft(batch_id, JOB_TYPE, "rewrite", batch_key(route), uuid4(), 10, "sha", items)
+        await submissions.intend(worker, HELD_BY, draft)
+        taken = submissions.Taken(provider_batch_id, "file-1", None, timedelta(days=1), timedelta(hours=1))
+        assert (await submissions.mark(worker, batch_id, taken, worker=HELD_BY)).marked
+        return batch_id
+
     async def fail(self, unit: Unit, code: str = "SCHEMA_INVALID") -> None:
         """End the job of a unit for good, as its worker does."""
         worker = await self.login(WORKER)
@@ -244,7 +264,9 @@ class Estate:
 
     async def job_row(self, unit: Unit) -> asyncpg.Record:
         """The stored job."""
-        row: asyncpg.Record | None = await self.owner.fetchrow("select * from penstock.jobs where job_id = $1", unit.job)
+        row: asyncpg.Record | None = await self.owner.fetchrow(
+            "select * from penstock.jobs where job_id = $1", unit.job
+        )
         assert row is not None
         return row
 

@@ -18,6 +18,7 @@ import psycopg
 import pytest
 
 from penstock.apps.rewrite import homes, repository
+from penstock.contract.errors import SettingsInvalid
 from penstock.embedded import EmbeddedServer
 from penstock.store import roles
 from tests.apps.rewrite.estate import Estate, open_estate
@@ -223,7 +224,7 @@ async def test_a_home_is_left_with_the_transaction(estate: Estate) -> None:
         assert await connection.fetchval("select count(*) from rewrite.rewrite_requests") == 1
     connection = await estate.login(roles.ORCHESTRATOR)
     assert await connection.fetchval("select count(*) from rewrite.rewrite_requests") == 0
-    with pytest.raises(homes.SettingsInvalid, match="inside a transaction"):
+    with pytest.raises(SettingsInvalid, match="inside a transaction"):
         await homes.enter_home(connection, home.home_id)
 
 

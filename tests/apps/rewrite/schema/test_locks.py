@@ -9,9 +9,10 @@ import asyncpg
 import pytest
 
 from penstock.apps.rewrite import repository
+from penstock.apps.rewrite.models import JOB_TYPE
 from penstock.store import claims
 from penstock.store.roles import WORKER
-from tests.apps.rewrite.estate import HELD_BY, JOB_TYPE, LEASE, Estate, Unit
+from tests.apps.rewrite.estate import HELD_BY, LEASE, Estate, Unit
 
 LOCK = "pg_advisory_lock(rewrite.unit_lock($1, $2))"
 MARK_SUBMITTED = """

@@ -77,7 +77,7 @@ def test_it_goes_down_with_data_in_it_and_up_again_to_the_same_schema(empty: clu
 def test_the_offline_script_makes_the_same_schema_and_takes_it_down(empty: clusters.Database, dsn: str) -> None:
     script = io.StringIO()
     migrate.upgrade_sql(script, to=BOTH)
-    psql = clusters.binaries_under_test().directory / "psql"
+    psql = str(clusters.binaries_under_test().directory / "psql")
     run = [psql, "-X", "-q", "-v", "ON_ERROR_STOP=1", "-d", empty.dsn, "-f", "-"]
     subprocess.run(run, input=script.getvalue(), text=True, check=True, stdout=subprocess.DEVNULL)
     assert catalog(empty.dsn, "rewrite") == catalog(dsn, "rewrite")

@@ -7,6 +7,7 @@ import asyncpg
 import pytest
 
 from penstock.apps.rewrite import repository
+from penstock.contract.errors import LeaseLost
 from penstock.store import claims
 from penstock.store.roles import ORCHESTRATOR, WORKER
 from tests.apps.rewrite.estate import Estate, Unit, routed
@@ -106,7 +107,7 @@ async def test_an_output_goes_with_the_transaction_of_a_job_that_fails(estate: E
             await repository.complete_request(connection, unit.home.home_id, unit.request_id)
             await claims.finish(connection, "somebody else", claim)
 
-    with pytest.raises(claims.LeaseLost):
+    with pytest.raises(LeaseLost):
         await persist_and_lose_the_claim()
     await estate.fail(unit)
     assert await outputs(estate) == 0

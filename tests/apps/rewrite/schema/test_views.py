@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
 from typing import Any
-from uuid import UUID, uuid4
 
 import asyncpg
 import pytest
@@ -12,8 +11,8 @@ import pytest
 from penstock.apps.rewrite import reports
 from penstock.cli.common import plain
 from penstock.contract.calls import Execution, Route
-from penstock.contract.groups import batch_key, group_key
-from penstock.store import claims, submissions
+from penstock.contract.groups import group_key
+from penstock.store import claims
 from penstock.store.roles import FRONTEND, OPERATOR, WORKER
 from tests.apps.rewrite.estate import HELD_BY, Estate, Unit, classified, routed
 
@@ -45,20 +44,6 @@ async def record(estate: Estate, unit: Unit) -> dict[str, Any]:
 
 async def audit(estate: Estate, unit: Unit) -> list[dict[str, Any]]:
     return await reports.audit(await estate.login(OPERATOR), unit.home.home_id, unit.request_id)
-
-
-async def submit(estate: Estate, unit: Unit, claim: Any, provider_batch_id: str) -> UUID:
-    """Hand a claimed job over to a provider batch, with the engine's own statements."""
-    worker = await estate.login(WORKER)
-    batch_id = uuid4()
-    route = Route("openai", "gpt-5-mini", "openai_responses", execution=Execution.BATCH, prompt_version="v1",
-                  policy_version="v1", lane=str(unit.request.lane), source_locale="en", target_locale="es")  # fmt: skip
-    item = submissions.Item(unit.job, claim.claim_seq, claim.attempt_count + 1, f"{batch_id.hex}-0-{claim.claim_seq}")
-    draft = submissions.Draft(batch_id, "complaint_rewrite", "rewrite", batch_key(route), uuid4(), 10, "sha", [item])
-    await submissions.intend(worker, HELD_BY, draft)
-    taken = submissions.Taken(provider_batch_id, "file-1", None, timedelta(days=1), timedelta(hours=1))
-    assert (await submissions.mark(worker, batch_id, taken, worker=HELD_BY)).marked
-    return batch_id
 
 
 # ------------------------------------------------------------------------- the record
@@ -170,8 +155,8 @@ async def test_every_row_of_the_audit_says_whose_it_is_and_what_was_decided(esta
 
 @pytest.mark.contract("A-80", "L-65", "A-07", "A-11")
 async def test_the_audit_has_a_time_for_each_state_the_attempts_and_the_end(estate: Estate) -> None:
-    unit, claim = await estate.claimed(await estate.home())
-    await submit(estate, unit, claim, "batch-1")
+    unit, _ = await estate.claimed(await estate.home())
+    await estate.submit(unit)
     open_rows = await audit(estate, unit)
     assert {row["final_status"] for row in open_rows} == {None}
     await estate.fail(unit)
@@ -191,14 +176,14 @@ async def test_the_audit_has_a_time_for_each_state_the_attempts_and_the_end(esta
 @pytest.mark.contract("A-79", "L-64", "C-35", "A-52", "L-52")
 async def test_the_audit_shows_group_batch_and_item_of_each_submission(estate: Estate) -> None:
     """A retry goes into a new batch: the job keeps the first provider's id, and every row shows its own."""
-    unit, claim = await estate.claimed(await estate.home())
-    first = await submit(estate, unit, claim, "batch-1")
+    unit, _ = await estate.claimed(await estate.home())
+    first = await estate.submit(unit)
     worker = await estate.login(WORKER)
     await worker.execute(
         "update penstock.jobs set status = 'queued', ready = true, attempt_count = 1 where job_id = $1", unit.job
     )
-    (again,) = await estate.claim()
-    second = await submit(estate, unit, again, "batch-2")
+    assert len(await estate.claim()) == 1
+    second = await estate.submit(unit, provider_batch_id="batch-2")
     rows = [row for row in await audit(estate, unit) if row["status"] == "batch_submitted"]
     assert [(r["batch_id"], r["batch_item_index"], r["submission_provider_batch_id"]) for r in rows] == [
         (first, 0, "batch-1"),
