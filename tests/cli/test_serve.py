@@ -18,6 +18,7 @@ from penstock.cli import cli
 from penstock.telemetry import logs
 from tests.support.desk import Desk
 from tests.support.processes import PATIENCE, ROOT, environment
+from tests.web.conftest import HOME, RECIPIENT, a_request, move
 
 SECRET = "sesame-9431"  # noqa: S105 - it must not be seen again
 CANARY = "canary-0c77"
@@ -136,6 +137,27 @@ def test_streams_are_ended_and_do_not_hold_the_end_up(
         assert any(line == 'data: {"code": "closing"}' for line in lines)
     assert service.ended() == 0
     assert service.events("web_stopping")[0]["streams"] == 1
+
+
+def test_a_reader_of_a_killed_service_goes_on_at_another_one(
+    serving: Callable[[dict[str, str]], Serving], logins: dict[str, str], role_dsn: Callable[[str], str], desk: Desk
+) -> None:
+    frontend = {name: value for name, value in logins.items() if "FRONTEND" in name}
+    token = key(role_dsn, "--scope", "frontend", "--home", str(HOME), "--user", str(RECIPIENT))
+    headers = {"Authorization": f"Bearer {token}"}
+    first, second = serving(frontend), serving(frontend)
+    request = a_request(desk.owner)
+    with httpx.stream("GET", f"{first.url}/rewrites/stream", headers=headers, timeout=PATIENCE) as answer:
+        lines = answer.iter_lines()
+        last = next(line.partition(": ")[2] for line in lines if line.startswith("id: "))
+        first.process.kill()
+        with pytest.raises(httpx.RemoteProtocolError):
+            list(lines)
+    move(desk.owner, request, "queued")
+    headers["Last-Event-ID"] = last
+    with httpx.stream("GET", f"{second.url}/rewrites/stream", headers=headers, timeout=PATIENCE) as answer:
+        told = next(line for line in answer.iter_lines() if line.startswith("data: "))
+    assert (str(request) in told, '"queued"' in told) == (True, True)
 
 
 def refused(env: dict[str, str], *options: str) -> tuple[int, str]:

@@ -1,5 +1,6 @@
 """The list of routes and the OpenAPI document: what there is, what there is not, and that it is true."""
 
+from pathlib import Path
 from typing import Any, Final
 
 import httpx
@@ -7,6 +8,7 @@ import pytest
 from fastapi import FastAPI
 from fastapi.routing import APIRoute
 
+from penstock.apps.rewrite import refusals
 from penstock.web.problems import PROBLEMS
 
 ROUTES: Final = {
@@ -66,3 +68,12 @@ async def test_every_code_is_told_where_it_can_come_up(client: httpx.AsyncClient
     document = (await client.get("/openapi.json")).text
     elsewhere = {"not_found", "method_not_allowed"}  # of paths and methods that the document does not have
     assert {code for code in PROBLEMS if f"`{code}`" not in document} == elsewhere
+
+
+def test_the_reference_names_every_route_and_every_code() -> None:
+    page = (Path(__file__).parents[2] / "docs" / "reference" / "http.md").read_text()
+    assert not [f"{method} {path}" for method, path in ROUTES if f"| `{method} {path}` |" not in page]
+    for code, (status, _) in PROBLEMS.items():
+        assert f"| `{code}` | {status} |" in page
+    checked_before = {"surface_unknown", "reveal_delay_invalid", "idempotency_key_invalid"}  # these never get there
+    assert not [code for code in set(refusals.WHY) - checked_before if f"`{code}`" not in page]

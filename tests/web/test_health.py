@@ -1,5 +1,6 @@
 """`/healthz`, `/readyz` and `/metrics`, in good times and bad."""
 
+import asyncio
 from collections.abc import Callable
 from typing import Any
 
@@ -85,6 +86,12 @@ async def test_a_database_that_goes_away_is_told_and_comes_back(server: PrivateS
         assert (answer.status_code, answer.json()["code"]) == (503, "database_away")
         assert answer.headers["retry-after"]
         server.start()
+        assert (await client.get("/readyz")).status_code == 200
+        server.freeze()
+        async with asyncio.timeout(20):
+            answer = await client.get("/readyz")
+        server.thaw()
+        assert set(states(answer).values()) == {"database_away"}, "silence is an answer too"
         assert (await client.get("/readyz")).status_code == 200
 
 

@@ -1,6 +1,7 @@
 """The API in front of the real rewrite application: a home is made, a message handed in, its status followed."""
 
 import asyncio
+import re
 from collections.abc import AsyncIterator
 from typing import Any
 from uuid import UUID, uuid4
@@ -21,6 +22,10 @@ from tests.web.live import following, serving
 
 Owner = psycopg.Connection[dict[str, Any]]
 CANARY = "canary-93aa"
+MECHANICS = re.compile(
+    r"provider|adapter|model|batch|claim|lease|limit|attempt|worker|queue_|routing|prompt|locale|openai|gpt|job_",
+    re.IGNORECASE,
+)
 TEXT = f"You never take the bins out and I am sick of it. {CANARY}"
 
 
@@ -82,6 +87,27 @@ async def test_a_message_is_taken_at_once_and_its_home_is_told(
     assert CANARY not in str(stored.fetchall())
     assert CANARY not in str(owner.execute("select * from penstock.jobs").fetchall())
     assert CANARY not in str(owner.execute("select blocked_terms from rewrite.preferences").fetchall())
+
+
+@pytest.mark.contract("Q-05", "A-47", "A-68")
+async def test_nothing_that_a_frontend_receives_names_a_mechanism(
+    live: httpx.AsyncClient, key: dict[str, str], keys: Keys, owner: Owner
+) -> None:
+    frontend = bearer(keys.make("frontend", home_id=HOME))
+    received = [(await live.request(method, path, headers=frontend)).text for method, path in (
+        ("POST", "/rewrites"), ("PUT", f"/homes/{HOME}"), ("GET", "/rewrites"), ("GET", f"/rewrites/{uuid4()}"),
+        ("GET", "/jobs"), ("GET", "/readyz"),
+    )]  # fmt: skip
+    await live.post("/rewrites", json=message(text=TEXT), headers=key)
+    owner.execute("select penstock.cancel(job_id, 'tester', 'no longer wanted') from penstock.jobs")
+    async with live.stream("GET", "/rewrites/stream", headers=frontend) as stream:
+        received.append(str(stream.headers))
+        async for line in stream.aiter_lines():
+            received.append(line)
+            if line == "event: live":
+                break
+    assert any('"canceled"' in line for line in received)
+    assert not [line for line in received if MECHANICS.search(line)]
 
 
 async def test_the_same_key_and_message_are_one_request(

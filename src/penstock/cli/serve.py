@@ -68,8 +68,9 @@ async def _work(settings: Settings, dsns: Mapping[Scope, str], listening: socket
     from penstock.web.homes import KeptHomes
     from penstock.web.server import Server
 
-    logins = Logins(dsns, insecure=settings.insecure, prepared=settings.prepared_statements)
-    async with _rewrites(settings, dsns) as rewrites:
+    given = Logins(dsns, insecure=settings.insecure, prepared=settings.prepared_statements)
+    # The logins first: what is wrong with them is told before the slower parts are made ready.
+    async with given as logins, _rewrites(settings, dsns) as rewrites:
         homes = None if rewrites is None else KeptHomes(rewrites)
         server = Server(create_app(settings, logins, rewriting=rewrites, homes=homes), listening)
         typer.echo(server.url)
@@ -78,16 +79,22 @@ async def _work(settings: Settings, dsns: Mapping[Scope, str], listening: socket
 
 @asynccontextmanager
 async def _rewrites(settings: Settings, dsns: Mapping[Scope, str]) -> AsyncIterator[Rewrites | None]:
-    """The orchestrator's side of the rewrite application, where it has a login."""
+    """The orchestrator's side of the rewrite application, where it has a login.
+
+    Its models of languages are loaded now: the first message would wait for
+    them, and everybody else with it.
+    """
     from penstock.store.api_keys import Scope
 
     if Scope.ORCHESTRATOR not in dsns:
         yield None
         return
     from penstock.apps.rewrite.application import rewrite_app
+    from penstock.apps.rewrite.classifier import warm_up
 
     rewrites = rewrite_app(settings.model_copy(update={"dsn": dsns[Scope.ORCHESTRATOR]}))
     async with rewrites.app:
+        await asyncio.to_thread(warm_up, settings.rewrite_languages or None)
         yield rewrites
 
 

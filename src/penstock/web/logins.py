@@ -18,10 +18,12 @@ from penstock.web.problems import Refused
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+    from typing import Self
 
     from penstock.store.connect import Pool
 
 ASKED_WITHIN: Final = 3.0  # seconds; who asks whether we are ready will not wait longer
+ANSWER_WITHIN: Final = 15.0  # seconds; a connection that is out for longer is cut, as its server is silent
 POOL: Final = 5  # connections of each scope; one is enough for a stream to read now and then
 
 
@@ -54,11 +56,14 @@ class Logins:
         self._pools: dict[Scope, Pool] = {}
 
     async def open(self) -> None:
-        """Connect and look at every login; one that is unsafe, or a schema that does not fit, is refused."""
+        """Connect and look at every login; one that is unsafe, or a schema that does not fit, is refused.
+
+        What is open stays as it is.
+        """
         try:
-            for scope, dsn in self.dsns.items():
+            for scope, dsn in () if self._pools else self.dsns.items():
                 self._pools[scope] = await connect.create_pool(
-                    dsn, size=POOL, name=f"penstock web {scope}", prepared=self._prepared
+                    dsn, size=POOL, name=f"penstock web {scope}", prepared=self._prepared, answer_within=ANSWER_WITHIN
                 )
                 await self._look(scope)
         except BaseException:
@@ -74,6 +79,13 @@ class Logins:
                     await pool.close()
             except TimeoutError:
                 pool.terminate()
+
+    async def __aenter__(self) -> Self:
+        await self.open()
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.close()
 
     def pool(self, scope: Scope) -> Pool:
         """The pool of *scope*; without a login the request is refused."""
