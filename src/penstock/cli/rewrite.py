@@ -30,8 +30,8 @@ app.add_typer(report)
 
 MICROS: Final = 1_000_000
 BACKUPS: Final = (
-    "Backups and replicas made before this still hold the data key, and with it the text, until they expire; "
-    "so do the logs of the server's changes. Delete them by your own rules."
+    "Backups, replicas and archived WAL from before still hold the wrapped data key. With the key of the settings that "
+    "wrapped it they can be read until they expire; a rotation, and the end of the old key, closes them too."
 )
 AUDIT_COLUMNS: Final = (
     "at", "from_status", "status", "attempt", "code", "execution_mode", "batch_group_key", "batch_id",

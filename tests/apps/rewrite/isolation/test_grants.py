@@ -160,7 +160,7 @@ def test_an_operator_and_a_frontend_read_nothing_that_is_sealed(
         assert not allowed(connection, statement("select", table, column))
 
 
-@pytest.mark.contract("L-17", "L-69", "A-72", "A-02", "L-04")
+@pytest.mark.contract("L-17", "L-69", "A-72")
 @pytest.mark.parametrize("table", ["preferences", "home_members", "users", "homes", "recipient_snapshot_members"])
 def test_a_worker_cannot_look_at_people_or_at_what_they_wish_today(table: str, role_dsn: Callable[[str], str]) -> None:
     with psycopg.connect(role_dsn(W)) as worker, psycopg.connect(role_dsn(O)) as control:

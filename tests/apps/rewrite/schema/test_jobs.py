@@ -302,7 +302,7 @@ async def test_a_canceled_job_cancels_its_request(estate: Estate, stage: str) ->
     assert (row["status"], row["failure_code"]) == ("canceled", None)
 
 
-@pytest.mark.contract("A-13", "A-11")
+@pytest.mark.contract("A-13")
 async def test_a_job_never_goes_back_from_its_end(estate: Estate) -> None:
     unit = await estate.completed(await estate.home())
     for word in ("queued", "processing", "batch_submitted", "failed", "canceled"):

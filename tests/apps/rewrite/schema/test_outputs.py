@@ -31,7 +31,7 @@ async def put(estate: Estate, unit: Unit, **changed: Any) -> None:
     await estate.owner.execute(PUT, unit.job, json.dumps(changed))
 
 
-@pytest.mark.contract("L-41", "A-75", "A-04", "A-95")
+@pytest.mark.contract("L-41", "A-75", "A-04")
 async def test_a_second_output_of_a_unit_is_nothing(estate: Estate) -> None:
     home = await estate.home()
     unit = await estate.completed(home, "the first")
@@ -114,7 +114,7 @@ async def test_an_output_goes_with_the_transaction_of_a_job_that_fails(estate: E
     assert (await estate.request_row(unit))["status"] == "failed"
 
 
-@pytest.mark.contract("A-67", "A-45")
+@pytest.mark.contract("A-67")
 @pytest.mark.parametrize("column", ["eval_version", "lexicon_version", "rewrite_response", "output_locale"])
 async def test_an_output_says_what_validated_it(estate: Estate, column: str) -> None:
     unit, _ = await estate.claimed(await estate.home())

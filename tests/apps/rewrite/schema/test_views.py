@@ -75,7 +75,7 @@ async def test_a_new_job_has_no_attempt_no_claim_no_error_and_a_budget_of_two(es
     assert [found[name] for name in empty] == [None] * 5
 
 
-@pytest.mark.contract("Q-25", "Q-28", "Q-26", "Q-12")
+@pytest.mark.contract("Q-25", "Q-28", "Q-26")
 async def test_a_claim_shows_in_the_record_and_moves_its_time(estate: Estate) -> None:
     unit = await estate.queued(await estate.home())
     before = await record(estate, unit)
@@ -87,7 +87,7 @@ async def test_a_claim_shows_in_the_record_and_moves_its_time(estate: Estate) ->
     assert after["created_at"] == before["created_at"]
 
 
-@pytest.mark.contract("Q-31", "Q-27", "Q-68", "Q-67")
+@pytest.mark.contract("Q-31", "Q-27")
 async def test_a_failed_attempt_shows_its_error_and_when_the_next_is_due(estate: Estate) -> None:
     unit, claim = await estate.claimed(await estate.home())
     back = claims.Requeue(claim, timedelta(seconds=900), charged=True, code="NETWORK_TIMEOUT")

@@ -51,7 +51,7 @@ async def live(estate: Estate) -> Home:
     return home
 
 
-@pytest.mark.contract("A-82", "A-83", "L-66", "L-12", "Q-81")
+@pytest.mark.contract("A-82", "A-83")
 async def test_text_stands_in_no_table_and_no_view_of_the_server(estate: Estate, superuser_dsn: str) -> None:
     home = await live(estate)
     superuser = await asyncpg.connect(superuser_dsn)
@@ -64,7 +64,7 @@ async def test_text_stands_in_no_table_and_no_view_of_the_server(estate: Estate,
     await superuser.close()
 
 
-@pytest.mark.contract("A-82", "C-52")
+@pytest.mark.contract("A-82")
 async def test_a_statement_that_the_database_refuses_tells_no_text(estate: Estate) -> None:
     """Neither the message nor the detail of an error repeats what was to be stored."""
     home = await estate.home()

@@ -138,7 +138,7 @@ def test_reports_are_printed_and_name_nobody(act: Act, penstock: Command) -> Non
     assert nothing.stdout == "Nothing to report.\n"
 
 
-@pytest.mark.contract("Q-80", "A-80", "Q-81")
+@pytest.mark.contract("Q-80", "A-80")
 def test_the_trail_of_a_request_is_shown_to_its_home_alone_and_without_text(act: Act, penstock: Command) -> None:
     home, done, _ = act(lived_in)
     where = (str(done.request_id), "--home", str(home.home_id))
