@@ -8,6 +8,7 @@ from collections.abc import AsyncIterator, Callable, Iterator
 from dataclasses import dataclass, field
 from datetime import timedelta
 from io import StringIO
+from types import SimpleNamespace
 from typing import Any
 from uuid import UUID, uuid4
 
@@ -15,6 +16,7 @@ import asyncpg
 import pytest
 
 from penstock.apps.rewrite import Output, Rewrites, Submitted, homes, rewrite_app
+from penstock.apps.rewrite.hydration import Unit
 from penstock.apps.rewrite.keyring import new_key
 from penstock.apps.rewrite.models import ClassifierResultV1, Confidence, Strength
 from penstock.apps.rewrite.policy import COLLECTOR, SUBMITTER
@@ -50,6 +52,13 @@ class Sent:
     home: Home
     request_id: UUID
     canary: str
+
+    @property
+    def unit(self) -> Unit:
+        """The stored payload of its job."""
+        return Unit(
+            rewrite_request_id=self.request_id, recipient_user_id=self.home.recipient, home_id=self.home.home_id
+        )
 
     @property
     def echo(self) -> str:
@@ -178,6 +187,11 @@ class World:
         assert row is not None
         return row
 
+    async def claimed(self, sent: Sent) -> Any:
+        """Its job, as `build`, `accept` and `persist` see it."""
+        row = await self.job(sent)
+        return SimpleNamespace(job_id=row["job_id"], claim_seq=row["claim_seq"], attempt=row["attempt_count"] + 1)
+
     async def ends(self, *sents: Sent) -> list[tuple[str, str, str | None]]:
         """Status of the job, status of the request and code of each."""
         return [await self._end(sent) for sent in sents or self.sent]
@@ -205,6 +219,15 @@ class World:
     def asked(self) -> int:
         """How many requests of any kind have come to the provider."""
         return len(self.emulator.calls)
+
+    def lines(self) -> list[list[str]]:
+        """Every question of every batch at the provider, as it was uploaded."""
+        found = [[item.body()["body"] for item in batch.items] for batch in self.emulator.batches]
+        return [[json.dumps(body, ensure_ascii=False) for body in bodies] for bodies in found]
+
+    def line_of(self, sent: Sent) -> str:
+        """The first question that was asked about it."""
+        return next(line for lines in self.lines() for line in lines if sent.canary in line)
 
     async def leaks(self, *needles: str) -> list[str]:
         """Where one of *needles* stands in the open: tables of every schema, and the log."""
