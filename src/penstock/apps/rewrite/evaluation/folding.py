@@ -22,7 +22,7 @@ LEAST_DISGUISED: Final = 4  # letters; a shorter word could be found in any row 
 _MARKS: Final = re.compile("[\u0300-\u036f]")
 _ADDRESSES: Final = re.compile(r"https?://\S+|www\.\S+|\S+@\S+\.\S+")
 _LONG_RUN: Final = re.compile(r"(.)\1{2,}")
-_LEET: Final = str.maketrans("013457@$!|", "oieastasii")
+_LEET: Final = tuple(str.maketrans("013457@$!|", letters) for letters in ("oieastasii", "oleastasll"))
 _LEET_WORD: Final = re.compile(r"[\w@$!|]+")
 _MASKED: Final = re.compile(r"(?<![*\w])[^\W\d_]+(?:\*+[^\W\d_]+)+|(?<![*\w])[^\W\d_]{2,}\*{2,}(?![*\w])")
 # Letters of other scripts that look like Latin ones, for words that mix the two.
@@ -93,17 +93,17 @@ def _spelled(plain: tuple[str, ...]) -> list[str]:
 
 
 def _undisguised(whole: str, plain: tuple[str, ...]) -> list[str]:
-    found = [_unleet(word) for word in _LEET_WORD.findall(whole)]
+    found = [form for word in _LEET_WORD.findall(whole) for form in _unleet(word)]
     found += [form for word in (*plain, *found) for form in _shortened(word)]
     found += [word.translate(_LOOKALIKES) for word in plain if len({script(letter) for letter in word} - {""}) > 1]
     return [word for word in found if len(word) >= LEAST_DISGUISED]
 
 
-def _unleet(word: str) -> str:
-    """The letters behind the digits and signs of *word*, if at least half of it is letters; '' if there are none."""
+def _unleet(word: str) -> list[str]:
+    """The letters behind the digits and signs of *word*, if at least half of it is letters and not all."""
     core = word.strip("!|")
     letters = sum(character.isalpha() for character in core)
-    return "" if letters == len(core) or letters * 2 < len(core) else core.translate(_LEET)
+    return [] if letters == len(core) or letters * 2 < len(core) else [core.translate(table) for table in _LEET]
 
 
 def _shortened(word: str) -> list[str]:

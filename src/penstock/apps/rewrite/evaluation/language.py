@@ -55,13 +55,12 @@ _CLOSE: Final = tuple(
         "bg mk",
         "hi mr ne",
         "xh zu",
-        "fil tl",
         "et fi",
         "az tr",
-        "zh yue",
     )
 )
-_SAME: Final = (frozenset({"nb", "nn", "no"}), frozenset({"fil", "tl"}), frozenset({"zh", "yue"}))
+_CHINESE: Final = frozenset({"zh", "yue"})
+_SAME: Final = (frozenset({"nb", "nn", "no"}), frozenset({"fil", "tl"}), _CHINESE)
 _NO_LANGUAGE: Final = re.compile(r"https?://\S+|www\.\S+|\S+@\S+|[@#]\w+|\d+")
 _PARTS: Final = re.compile(r"[\n\r]+|(?<=[.!?…])\s+|(?<=[。！？।])")  # noqa: RUF001
 
@@ -105,7 +104,7 @@ def contradicts(found: Counter[str], target: str) -> bool:
     kana = sum(found[script] for script in KANA)
     if target == "ja":
         return not kana and found["CJK"] >= 2 * KANA_FROM
-    return kana > total * KANA_IN_CHINESE  # of other targets only Chinese gets here with kana in it
+    return target in _CHINESE and kana > total * KANA_IN_CHINESE
 
 
 def is_foreign(text: str, target: str, detect: Detect) -> bool:

@@ -35,7 +35,7 @@ class Terms:
         """*terms* as people write them."""
         plain = [folded(term) for term in terms]
         pieces = frozenset("".join(term.split()) for term in plain if _is_piece(term))
-        phrases = frozenset(_phrase(term) for term in plain if not _is_piece(term))
+        phrases = frozenset(phrase for term in plain if not _is_piece(term) for phrase in _phrases(term))
         return cls(phrases, pieces - {""}, max((len(phrase) for phrase in phrases), default=0))
 
     def found_in(self, reading: Reading, allowed: Terms | None = None) -> bool:
@@ -70,13 +70,17 @@ class Terms:
         return any(re.fullmatch(word.replace("*", "[^\\W\\d_]"), term) for word in reading.masked for term in long)
 
 
-def _phrase(term: str) -> tuple[str, ...]:
-    return tuple(word for word in words(term) if word != STOP)
+def _phrases(term: str) -> set[tuple[str, ...]]:
+    """The words of *term*, with a full stop inside of it and without: Dr. Who."""
+    found = words(term)
+    while found and found[-1] == STOP:
+        found.pop()
+    return {tuple(found), tuple(word for word in found if word != STOP)}
 
 
 def _is_piece(term: str) -> bool:
     """Whether *term* has no boundaries to look for: no spaces in its script, or no letters at all."""
-    return not _phrase(term) or any(script(character) in UNSPACED for character in term)
+    return not set(words(term)) - {STOP} or any(script(character) in UNSPACED for character in term)
 
 
 def _stands_alone(piece: str, text: str) -> bool:
