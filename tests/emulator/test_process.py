@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import socket
 import subprocess
 import sys
 from pathlib import Path
@@ -115,3 +116,9 @@ def test_a_bug_of_the_emulator_is_raised_and_not_taken_for_the_providers() -> No
         pytest.raises(sdk.InternalServerError),
     ):
         client.responses.create(model="m", input="x")
+
+
+def test_the_body_of_a_reply_does_not_wait_for_its_head_to_be_acknowledged(emulator: Emulator) -> None:
+    listening = emulator._server
+    assert listening is not None
+    assert listening._socket.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY)  # 40 ms of every request otherwise

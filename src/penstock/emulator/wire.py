@@ -64,8 +64,7 @@ class Gate:
         except ClientDisconnect:
             pass  # a client that died in the middle of its request
         finally:
-            self._world.calls.append(visit.call())
-            self._world.counts[provider, visit.operation] += 1
+            visit.note()
 
     async def _guarded(self, scope: Scope, receive: Receive, send: Send) -> None:
         try:
@@ -90,6 +89,7 @@ class Visit:
         self._read: list[Message] = []
         self._status: int | None = None
         self._struck: list[Rule] = []
+        self._noted = False
         self.method = str(scope["method"])
         self.path = str(scope["path"])
 
@@ -99,10 +99,14 @@ class Visit:
         path = self.path.removeprefix(f"/{self._provider}")
         return f"{self.method} {_ID.sub(lambda found: found[1] + '*', path)}"
 
-    def call(self) -> Call:
-        """What is remembered of it."""
-        kinds = tuple(rule.kind for rule in self._struck)
-        return Call(self._provider, self.method, self.path, self._world.clock.now(), self._status, kinds)
+    def note(self) -> None:
+        """Remember it, once: before the client can know how it went, so that whoever has an answer finds its call."""
+        if not self._noted:
+            self._noted = True
+            kinds = tuple(rule.kind for rule in self._struck)
+            call = Call(self._provider, self.method, self.path, self._world.clock.now(), self._status, kinds)
+            self._world.calls.append(call)
+            self._world.counts[self._provider, self.operation] += 1
 
     async def go(self, app: ASGIApp) -> None:
         """Find the faults; then answer, or do not."""
@@ -147,6 +151,7 @@ class Visit:
     async def _send(self, message: Message) -> None:
         if message["type"] == "http.response.start":
             self._status = message["status"]
+            self.note()
         await self._send_on(message)
 
     async def _read_all(self) -> None:
@@ -166,6 +171,7 @@ class Visit:
 
     async def _close(self, *, reset: bool = False, politely: bool = False) -> None:
         """Close the connection, and wait until that is known, so that nothing is answered after it."""
+        self.note()
         transport: asyncio.Transport = self._scope[TRANSPORT]
         if reset:
             connection: socket.socket = transport.get_extra_info("socket")
@@ -185,6 +191,7 @@ class Visit:
         after = int(rule.get("after", len(body) // 2))
         framing = rule.get("framing", "length")
         self._status = reply.status
+        self.note()
         transport: asyncio.Transport = self._scope[TRANSPORT]
         transport.write(reply.head(framing, len(body)))
         part = body[:after]
