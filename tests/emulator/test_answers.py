@@ -37,6 +37,13 @@ def said(body: dict[str, Any]) -> Any:
     return body["output"][0]["content"][0]["text"]
 
 
+@pytest.mark.parametrize("asked", [FORMAT, {}])
+def test_a_response_repeats_the_format_that_was_asked_for(openai: OpenAI, asked: Any) -> None:
+    body = openai.responses.with_raw_response.create(model="m", input="Hello", store=False, text=asked).http_response
+    told = json.loads(body.content)
+    assert (told["text"], told["store"]) == (asked or {"format": {"type": "text"}}, False)
+
+
 def test_an_answer_can_be_a_refusal(openai: OpenAI, emulator: Emulator) -> None:
     body = answered(openai, emulator, "refusal")
     assert body["status"] == "completed"

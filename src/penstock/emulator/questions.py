@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 CHARACTERS_PER_TOKEN = 4
@@ -12,7 +12,10 @@ CHARACTERS_PER_TOKEN = 4
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """What was asked. *schema*: the JSON schema that the answer has to fit, if one was given."""
+    """What was asked. *schema*: the JSON schema that the answer has to fit, if one was given.
+
+    *echo*: members of the request that the service repeats in its answer.
+    """
 
     provider: str
     model: str
@@ -21,6 +24,7 @@ class Question:
     schema: Mapping[str, Any] | None = None
     max_output_tokens: int | None = None
     custom_id: str | None = None  # of a batch item
+    echo: Mapping[str, Any] = field(default_factory=dict)
 
     @property
     def input_tokens(self) -> int:

@@ -134,7 +134,7 @@ class AnthropicMessages:
 
     @asks
     async def _cancel(self, provider_batch_id: str) -> None:
-        await self._wire.post(f"{BATCHES}/{safe_id(provider_batch_id)}/cancel", {})
+        await self._wire.post(f"{BATCHES}/{safe_id(provider_batch_id)}/cancel")
 
     @asks
     async def _delete(self, provider_batch_id: str) -> None:

@@ -142,7 +142,7 @@ class OpenAIAdapter:
 
     @asks
     async def _cancel(self, provider_batch_id: str) -> None:
-        await self._wire.post(f"/batches/{safe_id(provider_batch_id)}/cancel", {})
+        await self._wire.post(f"/batches/{safe_id(provider_batch_id)}/cancel")
 
     @asks
     async def _delete(self, file_id: str) -> None:

@@ -86,8 +86,10 @@ class Wire:
             response = await self._client.get(path, cast_to=httpx2.Response, options=options)
         return body_of(response.content)
 
-    async def post(self, path: str, body: Mapping[str, Any], *, seconds: float = CONTROL_SECONDS) -> dict[str, Any]:
-        """One JSON object for another, within *seconds* in all."""
+    async def post(
+        self, path: str, body: Mapping[str, Any] | None = None, *, seconds: float = CONTROL_SECONDS
+    ) -> dict[str, Any]:
+        """One JSON object for another, or for nothing, within *seconds* in all."""
         async with asyncio.timeout(seconds):
             response = await self._client.post(
                 path, cast_to=httpx2.Response, body=body, options={"timeout": seconds, "max_retries": 0}

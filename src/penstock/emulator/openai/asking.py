@@ -24,7 +24,17 @@ def question_of(world: World, endpoint: str, body: Mapping[str, Any], custom_id:
         raise Refused(400, "unsupported_value", "The emulator does not stream.", "stream")
     read = _responses if endpoint == RESPONSES else _chat
     instructions, text, answer_format, limit = read(body)
-    return Question("openai", model, instructions, text, _schema(answer_format), limit, custom_id)
+    echo = _echo(body) if endpoint == RESPONSES else {}
+    return Question("openai", model, instructions, text, _schema(answer_format), limit, custom_id, echo)
+
+
+def _echo(body: Mapping[str, Any]) -> dict[str, Any]:
+    """What a response repeats of its request, the defaults filled in."""
+    return {
+        "metadata": body.get("metadata") or {},
+        "store": body.get("store") is not False,
+        "text": {"format": {"type": "text"}, **(body.get("text") or {})},
+    }
 
 
 def _responses(body: Mapping[str, Any]) -> tuple[str, str, Any, int | None]:
