@@ -40,7 +40,7 @@ class Heartbeat:
         dsn: str,
         who: workers.Identity,
         held: dict[UUID, Running],
-        lost: Callable[[list[UUID]], None],
+        lost: Callable[[list[Running]], None],
         measure: Callable[[], int | None],
     ) -> None:
         self._dsn = dsn
@@ -100,7 +100,7 @@ class Heartbeat:
             if running.claim.job_id in owned:
                 running.renewed = asked
             else:
-                gone.append(running.claim.job_id)
+                gone.append(running)
         if gone:
             self._lost(gone)
 
@@ -113,7 +113,7 @@ class Heartbeat:
     def _give_up_expired(self) -> None:
         """While the database cannot be asked, a lease that has surely run out counts as lost."""
         now = time.monotonic()
-        gone = [r.claim.job_id for r in self._held.copy().values() if now - r.renewed > r.lease]
+        gone = [r for r in self._held.copy().values() if now - r.renewed > r.lease]
         if gone:
             self._lost(gone)
 

@@ -175,6 +175,12 @@ class Slots:
             if running is not None:
                 running.halt(why)
 
+    def lose(self, claims: Iterable[Running]) -> None:
+        """Stop these, whose leases are gone; one that has ended meanwhile may have been claimed again, and goes on."""
+        for running in claims:
+            if self._place.held.get(running.claim.job_id) is running:
+                running.halt(Stop.LOST)
+
     def release_backlog(self, delay: timedelta, code: str | None) -> int:
         """Give back what has not started; no attempt is used."""
         count = len(self._backlog)

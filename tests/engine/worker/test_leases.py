@@ -11,7 +11,9 @@ from uuid import uuid4
 
 import pytest
 
+from penstock import Failed, FailureClass, Job, Schedule
 from penstock.contract.claims import Claim
+from penstock.engine.running import Running
 from penstock.store import claims as store
 from tests.engine.worker.conftest import Floor
 
@@ -172,6 +174,29 @@ async def test_a_handler_whose_lease_was_lost_is_cancelled_and_its_result_droppe
         await worker.settle()
     assert claims[:2] == [1, 2] or claims[:3].count(2) == 1
     assert (await floor.job(job_id))["claim_seq"] == 2
+
+
+@pytest.mark.contract("C-31")
+async def test_news_of_a_lost_claim_leaves_a_later_claim_of_the_same_job_alone(floor: Floor) -> None:
+    """The heartbeat asked about a claim that ended meanwhile; this very worker has taken the job again."""
+    entered, release = asyncio.Event(), asyncio.Event()
+
+    @floor.app.job("echo", backoff=Schedule([0]))
+    async def echo(job: Job, args: Any) -> None:
+        if job.attempt == 1:
+            raise Failed(FailureClass.NETWORK_RESET)
+        entered.set()
+        await release.wait()
+
+    job_id = await floor.app.enqueue("echo", {"n": 1})
+    async with floor.working() as worker:
+        await entered.wait()
+        [now] = worker.place.held.values()
+        earlier = Running(now.claim, now.job_type, now.run, now.renewed)
+        worker.slots.lose([earlier])
+        release.set()
+        await floor.until("status = 'completed' from penstock.jobs where job_id = $1", job_id)
+    assert (await floor.job(job_id))["attempt_count"] == 1
 
 
 @pytest.mark.contract("C-63")
