@@ -163,7 +163,7 @@ async def test_what_accept_refuses_fails_by_its_own_class(make_lane: MakeLane) -
 async def test_a_build_with_nothing_to_ask_completes_its_job_without_a_call(
     make_lane: MakeLane, execution: str
 ) -> None:
-    def done_before(job: LaneJob, args: dict[str, Any]) -> Request | None:
+    def done_before(job: Job, args: dict[str, Any]) -> Request | None:
         return None if args["n"] == 1 else build(job, args)
 
     lane = await make_lane(lane={"build": done_before})
