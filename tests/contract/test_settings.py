@@ -189,7 +189,7 @@ def test_settings_do_not_change_once_read() -> None:
         load_settings().concurrency = 3
 
 
-TEXTS = {"home", "metrics_host", "worker_name"}
+TEXTS = {"home", "metrics_host", "rewrite_routes", "web_host", "worker_name"}
 
 
 @pytest.mark.parametrize("name", sorted(set(Settings.model_fields) - TEXTS))

@@ -106,3 +106,10 @@ async def test_each_event_loop_has_connections_of_its_own_and_gives_them_back(wo
     await made.disconnect()
     busy = "select count(*) from pg_stat_activity where application_name = 'penstock rewrite' and usename = $1"
     assert await world.owner.fetchval(f"{busy} and datname = current_database()", WORKER) == 0
+
+
+@pytest.mark.parametrize("routes", ["mysql://user:s3cr3t@host/db", '{"default": "s3cr3t"}', "[" * 9000 + "s3cr3t"])
+def test_a_table_of_routes_that_is_refused_is_not_repeated(routes: str) -> None:
+    with pytest.raises(SettingsInvalid) as caught:
+        rewrite_app(text_keys=new_key("k1"), rewrite_routes=routes)
+    assert "s3cr3t" not in str(caught.value)
