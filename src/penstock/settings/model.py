@@ -1,18 +1,11 @@
-"""Every setting, read once from the environment and checked before anything starts.
-
-A variable is the field's name in capitals behind `PENSTOCK_`: `poll_seconds`
-is `PENSTOCK_POLL_SECONDS`. An empty variable counts as unset. Use
-`load_settings`, whose errors name the variable, the rule and the next step and
-never repeat a DSN.
-"""
+"""Every setting and the rules between them; the description of a field says what it is for."""
 
 from __future__ import annotations
 
-import os
 import re
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated, Any, Final, Literal, Self
+from typing import Annotated, Final, Literal, Self
 from urllib.parse import urlsplit
 
 from pydantic import (
@@ -21,7 +14,6 @@ from pydantic import (
     ConfigDict,
     Field,
     SecretStr,
-    ValidationError,
     field_validator,
     model_validator,
 )
@@ -38,13 +30,11 @@ MAX_WORKER_NAME: Final = 100  # `claimed_by` holds no more (D-26)
 FROZEN_LISTENER: Final = 15.0  # seconds within which a dead listener must be noticed (C-29)
 HEARTBEATS_PER_LEASE: Final = 3
 PROVIDERS: Final = ("openai", "gemini", "anthropic")
-_DSNS: Final = ("dsn", "listen_dsn", "web_orchestrator_dsn", "web_frontend_dsn", "web_operator_dsn")
-_KEYS: Final = ("text_keys", *(f"{provider}_api_key" for provider in PROVIDERS))
-_SECRET: Final = frozenset({"prices", "rewrite_routes", *_DSNS, *_KEYS})
+DSNS: Final = ("dsn", "listen_dsn", "web_orchestrator_dsn", "web_frontend_dsn", "web_operator_dsn")
+KEYS: Final = ("text_keys", *(f"{provider}_api_key" for provider in PROVIDERS))
 _KEY: Final = re.compile(r"[A-Za-z0-9._~+=-]{1,500}", re.ASCII)  # it goes into a header
 _HOST: Final = re.compile(r"[A-Za-z0-9]([A-Za-z0-9.-]{0,251}[A-Za-z0-9])?", re.ASCII)
 _LANGUAGE: Final = re.compile(r"[a-z]{2,3}", re.ASCII)
-_HARMLESS: Final = re.compile(r"[-+0-9.,eE]{1,20}|[a-z_]{1,16}", re.ASCII)
 
 
 class Notify(StrEnum):
@@ -226,7 +216,7 @@ class Settings(BaseModel):
     overflow_backoff_seconds: int | None = Field(None, description="wait of a job that did not fit; unset: 60")
     arrival_rate: int | None = Field(None, description="jobs per hour that the profile must drain; unset: not checked")
 
-    @field_validator(*_DSNS)
+    @field_validator(*DSNS)
     @classmethod
     def _is_a_url(cls, value: str | None) -> str | None:
         if value is not None and not _is_postgres_url(value):
@@ -347,48 +337,6 @@ class Settings(BaseModel):
     def shown_dsn(self) -> str:
         """The DSN for people to read, without its password."""
         return "the embedded server" if self.dsn is None else mask_dsn(self.dsn)
-
-
-def load_settings(**overrides: Any) -> Settings:
-    """Read the environment; *overrides* go before it, None leaves a setting alone.
-
-    What does not fit is refused with the variable, the rule and the next step.
-    The refusal is raised outside the `except`, because pydantic's own error
-    still holds the input.
-    """
-    settings, problems = _read({name: value for name, value in overrides.items() if value is not None})
-    if settings is None:
-        raise SettingsInvalid("; ".join(problems))
-    return settings
-
-
-def _read(given: dict[str, Any]) -> tuple[Settings | None, list[str]]:
-    try:
-        return Settings(**{**_environment(), **given}), []
-    except ValidationError as error:
-        return None, [_explain(found) for found in error.errors(include_url=False, include_context=False)]
-    except SettingsInvalid as error:
-        return None, [str(error)]
-
-
-def _environment() -> dict[str, str]:
-    """What the environment says, as pydantic-settings would read it, without its many sources: 1 MB less."""
-    given = {name.upper(): value for name, value in os.environ.items() if value}
-    variables = {name: f"{PREFIX}{name.upper()}" for name in Settings.model_fields}
-    return {name: given[variable] for name, variable in variables.items() if variable in given}
-
-
-def _explain(found: Any) -> str:
-    """One of pydantic's findings in our words; a value is repeated only where it can be no secret."""
-    name = str(found["loc"][0]) if found["loc"] else ""
-    field = Settings.model_fields.get(name)
-    if field is None:
-        return f"there is no setting {name[:40]!r}; see the settings reference for their names"
-    rule = str(found["msg"]).removeprefix("Value error, ").replace("Input should be", "must be")
-    value = str(found["input"])
-    shown = f", not {value}" if name not in _SECRET and _HARMLESS.fullmatch(value) else ""
-    default = "" if field.default is None else f" for the default {field.default}"
-    return f"{PREFIX}{name.upper()} {rule}{shown}; mend it, or unset it{default}"
 
 
 def _is_postgres_url(value: str) -> bool:
