@@ -48,10 +48,10 @@ def list_batches(
 
 
 async def _list(job_type: str | None, state: BatchState | None, limit: int, *, as_json: bool) -> None:
-    from penstock.store import batch_items
+    from penstock.store import batches
 
     async with database() as db:
-        found = await batch_items.listed(db, job_type=job_type, state=state and str(state), limit=limit)
+        found = await batches.listed(db, job_type=job_type, state=state and str(state), limit=limit)
     show([_priced(dict(row)) for row in found], COLUMNS, as_json=as_json, empty="No batches.")
 
 
@@ -62,11 +62,11 @@ def show_batch(batch_id: BatchId, *, limit: Limit = 50, as_json: Json = False) -
 
 
 async def _show(batch_id: UUID, limit: int, *, as_json: bool) -> None:
-    from penstock.store import batch_items
+    from penstock.store import batches
 
     async with database() as db:
-        batch = _priced(dict(await batch_items.get(db, batch_id)))
-        items = [_priced(dict(row)) for row in await batch_items.items(db, batch_id, limit)]
+        batch = _priced(dict(await batches.get(db, batch_id)))
+        items = [_priced(dict(row)) for row in await batches.items(db, batch_id, limit)]
     if as_json:
         print_json({**batch, "items": items})
         return
@@ -90,10 +90,10 @@ def cancel(batch_id: BatchId, *, as_json: Json = False) -> None:
 
 async def _cancel(batch_id: UUID, *, as_json: bool) -> None:
     from penstock.contract.errors import StepRefused
-    from penstock.store import batch_items
+    from penstock.store import batches
 
     async with database() as db:
-        state = await batch_items.ask_cancel(db, batch_id)
+        state = await batches.ask_cancel(db, batch_id)
     if state != "submitted":
         raise StepRefused(f"batch {batch_id} is {state}; only one that is at its provider can be called off")
     if as_json:

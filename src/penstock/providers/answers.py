@@ -19,7 +19,7 @@ from penstock.contract.classify import classify
 from penstock.contract.errors import Failed
 from penstock.contract.failures import FailureClass
 from penstock.providers.failing import Unreadable
-from penstock.providers.port import ItemResult
+from penstock.providers.port import Created, ItemResult
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -132,6 +132,11 @@ def moment(value: object) -> datetime | None:
     except ValueError:
         return None
     return read if read.tzinfo else read.replace(tzinfo=UTC)
+
+
+def newest(batch: Created) -> datetime:
+    """What batches are sorted by; one without a time is older than all others."""
+    return batch.created_at or datetime.min.replace(tzinfo=UTC)
 
 
 def word(value: object) -> str:

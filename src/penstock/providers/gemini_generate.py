@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 from contextlib import contextmanager
-from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Final, cast
 
 from google.genai import types
@@ -16,37 +15,23 @@ from google.genai.errors import APIError
 
 from penstock.contract.errors import Failed
 from penstock.contract.failures import FailureClass
-from penstock.providers import gemini_answers, lines
-from penstock.providers.answers import body_of, fit, paid, word
+from penstock.providers import gemini_answers, gemini_states, lines
+from penstock.providers.answers import body_of, fit, newest, paid, word
 from penstock.providers.failing import Unreadable, acts, asks
 from penstock.providers.lenience import unless_gone, unless_over
-from penstock.providers.port import BatchLimits, BatchState, Created, ItemResult, Lookup, Phase, Submission, Uploaded
+from penstock.providers.port import BatchLimits, BatchState, Created, ItemResult, Lookup, Submission, Uploaded
 from penstock.providers.wire import CONTROL_SECONDS, TRANSFER_SECONDS, safe_id
 
 if TYPE_CHECKING:
     import io
-    from collections.abc import AsyncIterator, Iterator, Mapping
+    from collections.abc import AsyncIterator, Iterator
+    from datetime import datetime
     from uuid import UUID
 
     from google.genai import Client
 
     from penstock.contract.calls import Answer, Request
 
-# The SDK's own set of ended states leaves out the partly succeeded.
-PHASES: Final[Mapping[str, Phase]] = {
-    "JOB_STATE_QUEUED": Phase.RUNNING,
-    "JOB_STATE_PENDING": Phase.RUNNING,
-    "JOB_STATE_RUNNING": Phase.RUNNING,
-    "JOB_STATE_PAUSED": Phase.RUNNING,
-    "JOB_STATE_UPDATING": Phase.RUNNING,
-    "JOB_STATE_CANCELLING": Phase.RUNNING,
-    "JOB_STATE_SUCCEEDED": Phase.COMPLETED,
-    "JOB_STATE_PARTIALLY_SUCCEEDED": Phase.COMPLETED,
-    "JOB_STATE_FAILED": Phase.FAILED,
-    "JOB_STATE_CANCELLED": Phase.CANCELLED,
-    "JOB_STATE_EXPIRED": Phase.EXPIRED,
-}
-WINDOW: Final = timedelta(hours=48)
 _FORBIDDEN: Final = 403
 _MOST_LISTED: Final = 100_000
 _LOOKS: Final = 120  # at a file that is not ready yet
@@ -59,7 +44,7 @@ class GeminiGenerate:
     provider: str = "gemini"
     supports_micro_batch: bool = False
     # The provider takes 2 GB; what is collected has to fit in memory.
-    limits: BatchLimits = BatchLimits(items=50_000, body_bytes=200_000_000, window=WINDOW)
+    limits: BatchLimits = BatchLimits(items=50_000, body_bytes=200_000_000, window=gemini_states.WINDOW)
     lookup: Lookup = Lookup.BY_TOKEN
 
     def __init__(self, client: Client, *, pause: float = 1.0) -> None:
@@ -123,7 +108,7 @@ class GeminiGenerate:
                 job = await self._client.aio.batches.create(
                     model=_model(submission.model), src=uploaded.file_id or "", config=config
                 )
-        return _created(job, uploaded.file_id)
+        return gemini_states.created(job, uploaded.file_id)
 
     @asks
     async def find(self, submission_id: UUID, since: datetime, until: datetime) -> list[Created]:  # noqa: ARG002 - its name tells, and no order is promised
@@ -137,8 +122,8 @@ class GeminiGenerate:
                 if listed > _MOST_LISTED:
                     raise Unreadable
                 if job.display_name == submission_id.hex:
-                    found.append(_created(job, None))
-        return sorted(found, key=lambda batch: batch.created_at or datetime.min.replace(tzinfo=UTC), reverse=True)
+                    found.append(gemini_states.created(job, None))
+        return sorted(found, key=newest, reverse=True)
 
     @asks
     async def poll(self, provider_batch_id: str) -> BatchState:
@@ -147,7 +132,7 @@ class GeminiGenerate:
         async with asyncio.timeout(CONTROL_SECONDS):
             with _reading():
                 job = await self._client.aio.batches.get(name=safe_id(provider_batch_id), config=config)
-        return _state(job)
+        return gemini_states.state(job)
 
     async def results(self, state: BatchState) -> AsyncIterator[ItemResult]:
         """Every line, once all of them are here; an expired batch has none at all."""
@@ -279,33 +264,3 @@ def _model(name: str) -> str:
     if ".." in name or ":" in name:
         raise Failed(FailureClass.CONFIG_INVALID)
     return name
-
-
-def _state(job: types.BatchJob) -> BatchState:
-    said = str(getattr(job.state, "value", job.state)).replace("BATCH_STATE_", "JOB_STATE_")  # not all are mapped
-    name = word(job.name)
-    if not name:
-        raise Unreadable
-    return BatchState(
-        provider_batch_id=name,
-        phase=PHASES.get(said, Phase.RUNNING),
-        provider_status=said if said in PHASES else "unknown",
-        expires_at=_aware(job.create_time) + WINDOW if job.create_time else None,
-        output_file_id=(word(job.dest.file_name) or None) if job.dest else None,
-    )
-
-
-def _created(job: types.BatchJob, input_file_id: str | None) -> Created:
-    state = _state(job)
-    return Created(
-        provider_batch_id=state.provider_batch_id,
-        input_file_id=input_file_id,
-        created_at=_aware(job.create_time) if job.create_time else None,
-        expires_at=state.expires_at,
-        ended=state.phase is not Phase.RUNNING,
-        cancelled=state.provider_status in ("JOB_STATE_CANCELLING", "JOB_STATE_CANCELLED"),
-    )
-
-
-def _aware(time: datetime) -> datetime:
-    return time if time.tzinfo else time.replace(tzinfo=UTC)

@@ -11,7 +11,7 @@ from datetime import datetime, timedelta
 from typing import IO, TYPE_CHECKING, Any, Final, cast
 
 from penstock.providers import lines, openai_states
-from penstock.providers.answers import body_of, fit, item_of, items, mapping, moment, paid, word
+from penstock.providers.answers import body_of, fit, item_of, items, mapping, moment, newest, paid, word
 from penstock.providers.failing import Unreadable, acts, asks, failure_of, unanswered
 from penstock.providers.lenience import unless_gone, unless_over
 from penstock.providers.port import BatchLimits, BatchState, Created, ItemResult, Lookup, Submission, Uploaded
@@ -108,7 +108,7 @@ class OpenAIAdapter:
         found = [batch for batch in recent if openai_states.token(batch) == token]
         found += [batch for batch in bare if batch.get("input_file_id") in files]
         created = [openai_states.created(batch) for batch in found]
-        return sorted(created, key=openai_states.newest, reverse=True)
+        return sorted(created, key=newest, reverse=True)
 
     @asks
     async def poll(self, provider_batch_id: str) -> BatchState:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Final
 
 from penstock.providers.answers import count, items, mapping, moment, word
@@ -78,8 +77,3 @@ def _identity(batch: Mapping[str, Any]) -> str:
 def token(batch: Mapping[str, Any]) -> str:
     """The token that it was created with; '' where it has none."""
     return word(mapping(batch.get("metadata")).get("submission_id"))
-
-
-def newest(batch: Created) -> datetime:
-    """What to sort by."""
-    return batch.created_at or datetime.min.replace(tzinfo=UTC)
