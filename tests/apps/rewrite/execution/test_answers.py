@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+import asyncpg
 import pytest
 
 from penstock.apps.rewrite.evaluation import EVAL_VERSION, LEXICON_VERSION
@@ -99,8 +100,6 @@ async def test_a_neighbour_that_is_cut_off_harms_nobody(world: World) -> None:
 async def test_the_frontend_learns_a_generic_failure_and_nothing_of_the_provider(
     world: World, role_dsn: Callable[[str], str]
 ) -> None:
-    import asyncpg
-
     sent = await world.send(await world.home())
     world.emulator.faults.add("refusal")
     await world.through()
