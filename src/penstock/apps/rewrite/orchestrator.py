@@ -235,7 +235,8 @@ class Orchestrator:
             return None
         if found.fingerprint != message.fingerprint(admitted.key):
             raise IdempotencyConflict
-        return Submitted(found.rewrite_request_id, found.failure_code is None, found.failure_code, repeated=True)
+        failure = None if found.accepted else found.failure_code
+        return Submitted(found.rewrite_request_id, found.accepted, failure, repeated=True)
 
     def _delay(self, message: Message) -> timedelta | None:
         seconds = self._rewrites.app.settings.rewrite_reveal_delay_seconds

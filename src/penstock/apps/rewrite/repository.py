@@ -85,6 +85,7 @@ class KnownRequest:
     fingerprint: bytes = field(repr=False)
     status: str
     failure_code: str | None
+    accepted: bool  # it got a job, whatever became of that later
 
 
 async def find_by_key(

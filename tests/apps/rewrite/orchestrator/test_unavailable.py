@@ -74,7 +74,7 @@ async def test_a_failed_request_is_never_tried_again_only_a_new_message_is(world
     fresh = await world.send(home)
     await world.through()
 
-    assert (again.rewrite_request_id, again.accepted, again.repeated) == (sent.request_id, False, True)
+    assert (again.rewrite_request_id, again.accepted, again.repeated) == (sent.request_id, True, True)
     assert await world.ends(sent, fresh) == [
         ("failed", "failed", "POLICY_REJECTED"),
         ("completed", "completed", None),

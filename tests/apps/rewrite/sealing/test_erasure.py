@@ -10,8 +10,8 @@ import pytest
 
 from penstock.apps.rewrite import erasure, homes, repository
 from penstock.apps.rewrite.keyring import Keyring, new_key
-from penstock.store import batch_items
-from penstock.store.roles import OPERATOR, ORCHESTRATOR, WORKER
+from penstock.store import api_keys, batch_items
+from penstock.store.roles import FRONTEND, OPERATOR, ORCHESTRATOR, WORKER
 from tests.apps.rewrite.estate import Estate, Home, classified
 
 
@@ -75,6 +75,27 @@ async def test_an_erased_home_cannot_be_read_and_stays_so(estate: Estate) -> Non
     with pytest.raises(asyncpg.PostgresError, match="was erased"):
         async with estate.at(ORCHESTRATOR, None) as connection:
             await repository.insert_request(connection, key, late)
+
+
+async def test_an_erased_home_has_no_keys_of_the_http_api_left(estate: Estate) -> None:
+    home, other = await estate.home(), await estate.home()
+    operator = await estate.login(OPERATOR)
+    tokens = {}
+    for place in (home, other):
+        token = api_keys.new_token()
+        shown = api_keys.credential(token)
+        assert shown is not None
+        await api_keys.create(
+            operator, shown, scope=api_keys.Scope.FRONTEND, name="app", who="ann",
+            home_id=place.home_id, user_id=place.recipient, valid=None,
+        )  # fmt: skip
+        tokens[place.home_id] = shown
+
+    await erasure.erase_home(operator, home.home_id, who="ann")
+
+    frontend = await estate.login(FRONTEND)
+    assert await api_keys.check(frontend, tokens[home.home_id]) is None
+    assert await api_keys.check(frontend, tokens[other.home_id]) is not None
 
 
 @pytest.mark.contract("C-62")

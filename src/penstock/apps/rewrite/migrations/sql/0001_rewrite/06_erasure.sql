@@ -33,7 +33,7 @@ end
 $$;
 
 -- The first step of an erasure, and the one that cannot be undone: the data key goes, and with it everything sealed. What
--- members wish today goes too. Null: there is no such home; false: it was erased before.
+-- members wish today goes too, and nobody holds a key of the HTTP API for this home any more. Null: there is no such home; false: it was erased before.
 create function rewrite.forget_home(p_home uuid) returns boolean
     language plpgsql volatile security definer set search_path = pg_catalog
 as $$
@@ -47,6 +47,8 @@ begin
     update rewrite.homes h set erased_at = penstock.now() where h.home_id = p_home and h.erased_at is null;
     delete from rewrite.home_keys k where k.home_id = p_home;
     delete from rewrite.preferences p where p.home_id = p_home;
+    update penstock.api_keys k set revoked_at = penstock.now(), revoked_by = 'erasure of its home'
+     where k.home_id = p_home and k.revoked_at is null;
     return erased is null;
 end
 $$;
