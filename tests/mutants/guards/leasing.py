@@ -57,7 +57,7 @@ GUARDS: Final = (
     Guard(
         "a lost lease stops its handler",
         f"{ENGINE}/heartbeat.py",
-        "                gone.append(running.claim.job_id)",
+        "                gone.append(running)",
         "                pass",
         (
             f"{FAULTS}/test_leases.py::test_a_job_that_another_worker_has_taken_over_stops_here_and_its_result_is_dropped",

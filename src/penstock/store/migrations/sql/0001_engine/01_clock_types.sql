@@ -25,7 +25,7 @@ begin
             language plpgsql stable parallel safe
         as $now$
         begin
-            return statement_timestamp() + (select shift from penstock.clock);
+            return statement_timestamp() + coalesce((select shift from penstock.clock), interval '0');
         end
         $now$;
     elsif shifted and not wound then
