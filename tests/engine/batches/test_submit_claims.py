@@ -60,9 +60,9 @@ async def test_a_job_that_is_canceled_while_it_is_parked_is_left_out(make_lane: 
 async def test_a_job_that_is_canceled_before_the_intent_leaves_no_gap(lane: Lane) -> None:
     first, second, third = await lane.fill(3)
     crew = submitter(lane)
+    crew._on_control = lambda *_: None  # type: ignore[method-assign]  # the word of it gets lost
     await crew.open()
     await crew._take_all()
-    crew._on_control = lambda *_: None  # type: ignore[method-assign]  # the word of it gets lost
     await lane.owner.execute("select penstock.cancel($1, 'tester', null)", second)
     await crew._submit_parked()
     await crew.close()
