@@ -96,30 +96,23 @@ $$;
 create trigger awaited before insert on rewrite.rewrite_outputs
     for each row execute function rewrite.await_output();
 
--- Completed means: output stored, validated, request completed, times set (Q-14, A-67).
-create function rewrite.refuse_hollow_completion() returns trigger
+-- The end of a job. Completed means: output stored, validated, request completed, times set (Q-14, A-67). A job that dies
+-- takes its request along, also when no handler runs: reaper, cancel, deadline (C-62, A-73). One trigger for both, as
+-- every job of every type pays for its test.
+create function rewrite.end_job() returns trigger
     language plpgsql security definer set search_path = pg_catalog
 as $$
 begin
-    if not exists (select from rewrite.rewrite_jobs j
-                     join rewrite.rewrite_outputs o using (rewrite_request_id, recipient_user_id)
-                     join rewrite.rewrite_requests r using (rewrite_request_id)
-                    where j.job_id = new.job_id and r.status = 'completed' and r.rewrite_completed_at is not null) then
-        raise exception using errcode = 'PS001',
-            message = format('job %s has no validated output and cannot be completed', new.job_id);
+    if new.status = 'completed' then
+        if not exists (select from rewrite.rewrite_jobs j
+                         join rewrite.rewrite_outputs o using (rewrite_request_id, recipient_user_id)
+                         join rewrite.rewrite_requests r using (rewrite_request_id)
+                        where j.job_id = new.job_id and r.status = 'completed' and r.rewrite_completed_at is not null) then
+            raise exception using errcode = 'PS001',
+                message = format('job %s has no validated output and cannot be completed', new.job_id);
+        end if;
+        return null;
     end if;
-    return null;
-end
-$$;
-create trigger rewrite_completed_with_output after update on penstock.jobs
-    for each row when (new.job_type = 'complaint_rewrite' and new.status = 'completed' and old.status <> 'completed')
-    execute function rewrite.refuse_hollow_completion();
-
--- A job that dies takes its request along, also when no handler runs: reaper, cancel, deadline (C-62, A-73).
-create function rewrite.end_request() returns trigger
-    language plpgsql security definer set search_path = pg_catalog
-as $$
-begin
     update rewrite.rewrite_requests r
        set status = new.status, failure_code = case when new.status = 'failed' then 'rewrite_unavailable' end
       from rewrite.rewrite_jobs j
@@ -127,7 +120,7 @@ begin
     return null;
 end
 $$;
-create trigger rewrite_end_request after update on penstock.jobs
-    for each row when (new.job_type = 'complaint_rewrite' and new.status in ('failed', 'canceled')
-                       and old.status <> new.status)
-    execute function rewrite.end_request();
+create trigger rewrite_end_job after update on penstock.jobs
+    for each row when (new.job_type = 'complaint_rewrite' and old.status <> new.status
+                       and new.status in ('completed', 'failed', 'canceled'))
+    execute function rewrite.end_job();
