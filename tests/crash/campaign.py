@@ -80,6 +80,15 @@ class Nursery:
         if self._reader is not None:
             await self._reader
 
+    async def lived(self, order: dict[str, Any], after: float | None = None) -> int:
+        """Fork one, kill it *after* so many seconds if it lives that long, and return how it ended."""
+        pid = await self.spawn(**order)
+        timer = None if after is None else asyncio.get_running_loop().call_later(after, kill, pid, signal.SIGKILL)
+        status = await self.exited(pid)
+        if timer is not None:
+            timer.cancel()
+        return status
+
     async def spawn(self, **order: Any) -> int:
         """Fork one worker; returns its pid."""
         assert self._process is not None

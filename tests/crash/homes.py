@@ -13,7 +13,6 @@ import argparse
 import asyncio
 import os
 import secrets
-import signal
 import sys
 import tempfile
 import time
@@ -36,7 +35,7 @@ from penstock.store import clock, types
 from penstock.store.roles import OPERATOR, ORCHESTRATOR, WORKER
 from tests.apps.rewrite.rewriter import complaint
 from tests.crash import homes_history, lane
-from tests.crash.campaign import Nursery, kill
+from tests.crash.campaign import Nursery
 from tests.crash.homes_types import UNKINDLY, Knows, Model, settings_of
 from tests.crash.lane_faults import SCRIPT
 from tests.support import clusters, servers
@@ -155,11 +154,7 @@ class Campaign:
         point, after = self._fate(function) if deadly else (None, None)
         if point is not None:
             order |= {"crash_at": str(point), "passages": self.random.choice((1, 1, 2, 5, 20))}
-        pid = await self.nursery.spawn(**order)
-        timer = None if after is None else asyncio.get_running_loop().call_later(after, kill, pid, signal.SIGKILL)
-        status = await self.nursery.exited(pid)
-        if timer is not None:
-            timer.cancel()
+        status = await self.nursery.lived(order, after)
         if os.WIFSIGNALED(status):
             self.verdict.kills += 1
             self.verdict.at[str(point or "anywhere")] += 1

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import asyncio
 import os
-import signal
 from collections import Counter
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, field
@@ -24,7 +23,7 @@ import asyncpg
 from penstock.contract.crash import CrashPoint
 from penstock.store import clock
 from tests.crash import lane_history
-from tests.crash.campaign import Nursery, kill
+from tests.crash.campaign import Nursery
 from tests.crash.lane_faults import let_fail
 from tests.crash.lane_types import TABLE, TYPES, build_app
 from tests.support.emulator import EmulatorProcess
@@ -127,11 +126,7 @@ class Campaign:
         point, after = self._fate(role) if deadly else (None, None)
         if point is not None:
             order |= {"crash_at": str(point), "passages": self.random.choice((1, 1, 1, 2, 4))}
-        pid = await self.nursery.spawn(**order)
-        timer = None if after is None else asyncio.get_running_loop().call_later(after, kill, pid, signal.SIGKILL)
-        status = await self.nursery.exited(pid)
-        if timer is not None:
-            timer.cancel()
+        status = await self.nursery.lived(order, after)
         if os.WIFSIGNALED(status):
             self.verdict.kills += 1
             self.verdict.at[str(point or "anywhere")] += 1

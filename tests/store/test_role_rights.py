@@ -7,9 +7,9 @@ import psycopg
 import pytest
 
 from penstock.store import roles
+from tests.support.rights import Rights, allowed
 
 O, W, F, P = roles.ORCHESTRATOR, roles.WORKER, roles.FRONTEND, roles.OPERATOR  # noqa: E741 - columns of a table
-VERBS: Final = ("select", "insert", "update", "delete", "truncate")
 
 # s select, i insert, u update, d delete; a capital letter: some columns only. Nobody may truncate.
 MATRIX: Final[dict[str, dict[str, str]]] = {
@@ -78,6 +78,7 @@ FUNCTIONS: Final[dict[str, set[str]]] = {
 NOT_FOR_WORKERS: Final = {
     "cancel", "resolve_effect", "apply_grants", "check_key", "create_key", "list_keys", "revoke_key",
 }  # fmt: skip
+RIGHTS: Final = Rights("penstock", MATRIX, COLUMNS, VIEWS)
 
 
 @pytest.fixture
@@ -87,62 +88,16 @@ def owner(dsn: str) -> Any:
         yield connection
 
 
-def columns_of(owner: psycopg.Connection[Any], table: str) -> list[str]:
-    """The columns that can be written."""
-    rows = owner.execute(
-        "select attname from pg_attribute where attrelid = %s::regclass and attnum > 0 and not attisdropped "
-        "and attidentity = '' and attgenerated = '' order by attnum",
-        [f"penstock.{table}"],
-    ).fetchall()
-    return [row[0] for row in rows]
-
-
-def statement(verb: str, table: str, column: str) -> str:
-    """A statement that needs the right and touches no row."""
-    return {
-        "select": f"select {column} from penstock.{table} limit 0",
-        "insert": f"insert into penstock.{table} ({column}) select null where false",
-        "update": f"update penstock.{table} set {column} = null where false",
-        "delete": f"delete from penstock.{table} where false",
-        "truncate": f"truncate penstock.{table}",
-    }[verb]
-
-
-def allowed(connection: psycopg.Connection[Any], sql: str) -> bool:
-    try:
-        connection.execute(sql)
-    except psycopg.errors.InsufficientPrivilege:
-        return False
-    finally:
-        connection.rollback()
-    return True
-
-
 def test_every_table_is_in_the_matrix(owner: psycopg.Connection[Any]) -> None:
-    rows = owner.execute(
-        "select relname from pg_class where relnamespace = 'penstock'::regnamespace and relkind in ('r', 'v', 'p', 'm')"
-    ).fetchall()
-    assert {row[0] for row in rows} == set(MATRIX)
+    assert RIGHTS.tables(owner) == set(MATRIX)
 
 
 @pytest.mark.parametrize("role", roles.ROLES)
 def test_a_role_may_do_what_the_matrix_says_and_nothing_else(
-    role: str, role_dsn: Callable[[str], str], owner: psycopg.Connection[Any], dsn: str
+    role: str, role_dsn: Callable[[str], str], dsn: str
 ) -> None:
-    wrong = []
     with psycopg.connect(role_dsn(role)) as connection, psycopg.connect(dsn) as control:
-        for table, rights in MATRIX.items():
-            for verb in VERBS:
-                if table in VIEWS and verb != "select":
-                    continue
-                expected = verb != "truncate" and verb[0] in rights[role].lower()
-                some = COLUMNS.get((role, table, verb))
-                for column in sorted(some) if some else columns_of(owner, table)[:1]:
-                    sql = statement(verb, table, column)
-                    assert verb == "truncate" or allowed(control, sql), f"no control: {sql}"
-                    if allowed(connection, sql) != expected:
-                        wrong.append(f"{role} {'must' if expected else 'must not'}: {sql}")
-    assert wrong == []
+        assert RIGHTS.wrong(role, connection, control) == []
 
 
 @pytest.mark.parametrize(("role", "table", "verb"), list(COLUMNS))
@@ -150,33 +105,19 @@ def test_a_right_on_some_columns_is_on_these_alone(
     role: str, table: str, verb: str, role_dsn: Callable[[str], str], owner: psycopg.Connection[Any]
 ) -> None:
     with psycopg.connect(role_dsn(role)) as connection:
-        found = {c for c in columns_of(owner, table) if allowed(connection, statement(verb, table, c))}
+        found = RIGHTS.columns_for(verb, table, connection, owner)
     assert found == COLUMNS[role, table, verb]
 
 
 @pytest.mark.parametrize("role", roles.ROLES)
 def test_functions_are_for_those_who_need_them(role: str, owner: psycopg.Connection[Any]) -> None:
-    rows = owner.execute(
-        "select proname, has_function_privilege(%s, oid, 'execute') from pg_proc "
-        "where pronamespace = 'penstock'::regnamespace and prorettype <> 'trigger'::regtype",
-        [role],
-    ).fetchall()
-    everything = {name for name, _ in rows}
+    may, everything = RIGHTS.executable(role, owner)
     expected = everything - NOT_FOR_WORKERS if role == W else FUNCTIONS[role]
-    assert {name for name, may in rows if may} == expected
+    assert may == expected
 
 
 def test_the_public_has_no_right_at_all(owner: psycopg.Connection[Any]) -> None:
-    tables = owner.execute(
-        "select relname from pg_class, aclexplode(relacl) as acl "
-        "where relnamespace = 'penstock'::regnamespace and acl.grantee = 0"
-    ).fetchall()
-    functions = owner.execute(
-        "select p.oid::regprocedure::text "
-        "from pg_proc p, aclexplode(coalesce(proacl, acldefault('f', proowner))) as acl "
-        "where pronamespace = 'penstock'::regnamespace and acl.grantee = 0"
-    ).fetchall()
-    assert (tables, functions) == ([], [])
+    assert RIGHTS.of_the_public(owner) == []
 
 
 def test_functions_that_run_as_the_owner_cannot_be_led_to_other_tables(owner: psycopg.Connection[Any]) -> None:

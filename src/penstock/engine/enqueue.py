@@ -80,7 +80,11 @@ class Enqueueing:
         )
         if connection is None:
             connection = owned.current(self)
-        return await self._announcing(job.job_type, lambda: self._put(job, connection))
+        try:
+            return await self._put(job, connection)
+        except UnknownType:  # declared here, and the database has not met it yet
+            await (await self._open_producer()).announce(self.types.get(job.job_type).policy)
+        return await self._put(job, connection)
 
     async def enqueue_many(
         self,

@@ -137,9 +137,10 @@ class PutMany:
 
 def answer(row: Any, job_type: str) -> Put:
     """The answer of `put.sql`, a row of any driver; a refusal is raised, and the transaction is still good."""
-    if row[3] is not None:
-        raise refused(row[3], job_type)
-    return Put(as_uuid(row[0]), row[1], row[2])
+    job_id, created, channel, refusal_code = row[0]
+    if refusal_code is not None:
+        raise refused(refusal_code, job_type)
+    return Put(as_uuid(job_id), created == "true", channel)
 
 
 def answer_many(row: Any, jobs: NewJobs) -> PutMany:

@@ -41,8 +41,8 @@ GUARDS: Final = (
     Guard(
         "a type's own role",
         f"{SCHEMA}/04_enqueue.sql",
-        "type.enqueue_role, 'member') then\n        refused",
-        "type.enqueue_role, 'member') and false then\n        refused",
+        "type.enqueue_role, 'member') then\n        return",
+        "type.enqueue_role, 'member') and false then\n        return",
         ("tests/engine/enqueue/test_refusals.py::test_what_the_database_alone_knows_is_refused_too",),
     ),
     Guard(

@@ -1,3 +1,2 @@
 -- One job without key, time, priority or limits, which most are: half the arguments of `put` to send and to read.
-select job_id, created, channel, refused
-  from penstock.put_job($1, $2, null, null, null, null, null, $3, $4, null)
+select penstock.put_job($1, $2, null, null, null, null, null, $3, $4, null) as put

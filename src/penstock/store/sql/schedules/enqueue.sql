@@ -7,5 +7,6 @@ with tick as (
      where schedule.schedule = $1 and schedule.claim_seq = $2 and schedule.claimed_by is not null
     returning schedule.job_type, schedule.payload
 )
-select put.job_id, put.created, put.channel, penstock.raise_refusal(put.refused, tick.job_type)
+select put[1]::uuid as job_id, put[2]::boolean as created, put[3] as channel,
+       penstock.raise_refusal(put[4], tick.job_type)
   from tick, penstock.put_job(tick.job_type, tick.payload::text, $6, null, null, null, null, $7, false, null) as put

@@ -1,40 +1,40 @@
 -- Enqueue. Every caller comes through these two functions, so that psql, a trigger and Python get one behaviour.
 -- They run as the owner: a caller needs no right on the table, only to execute (and the type's own role, if it names one).
 
--- One job. A refusal is an answer and no exception, so that the caller's transaction can go on: `refused` is then the
--- SQLSTATE that penstock.enqueue raises, and nothing has been written. `channel` is where a poke is still due; it is
--- null when none is due, or when p_poke has sent it with the caller's commit. The payload comes as text, because that is
+-- One job. Answers with {job_id, created, channel, refused}, as an array because that is the least that a call can cost. A
+-- refusal is an answer and no exception, so that the caller's transaction can go on: `refused` is then the SQLSTATE that
+-- penstock.enqueue raises, and nothing has been written. `channel` is where a poke is still due; it is null when none is
+-- due, or when p_poke has sent it with the caller's commit. The payload comes as text, because that is
 -- what its size is measured by: in jsonb a number takes more room than a caller could know. p_attempts can lower the
 -- budget of this one job, and nothing raises it above its type's (C-11).
 create function penstock.put_job(
     p_type text, p_payload text, p_key text, p_run_at timestamptz, p_delay interval,
-    p_priority smallint, p_limit_key text, p_job_id uuid, p_poke boolean, p_attempts smallint,
-    out job_id uuid, out created boolean, out channel text, out refused text)
+    p_priority smallint, p_limit_key text, p_job_id uuid, p_poke boolean, p_attempts smallint)
+    returns text[]
     language plpgsql volatile security definer set search_path = pg_catalog
 as $$
 declare
+    job_id uuid;
+    created boolean := false;
+    channel text;
     type record;
     kept record;
     at timestamptz := penstock.now();
     due timestamptz := coalesce(p_run_at, at + p_delay, at);
 begin
-    created := false;
     select t.stages[1] as stage, cardinality(t.stages) > 1 as staged, t.max_attempts, t.priority, t.audited,
            t.max_payload_bytes, t.enqueue_role, t.key_max_running is not null or t.key_rate_count is not null as keyed,
            case when t.dispatch = 'notify' then t.channel end as channel
       into type
       from penstock.types t where t.job_type = p_type;
     if not found then
-        refused := 'PS010';
-        return;
+        return array[null, null, null, 'PS010'];
     end if;
     if type.enqueue_role is not null and not pg_has_role(session_user, type.enqueue_role, 'member') then
-        refused := '42501';
-        return;
+        return array[null, null, null, '42501'];
     end if;
     if octet_length(p_payload) > type.max_payload_bytes then
-        refused := 'PS012';
-        return;
+        return array[null, null, null, 'PS012'];
     end if;
 
     if p_key is null then
@@ -70,11 +70,9 @@ begin
         end if;
         if not created then
             if kept.payload is distinct from p_payload::jsonb then
-                refused := 'PS011';
-            else
-                job_id := kept.job_id;
+                return array[null, null, null, 'PS011'];
             end if;
-            return;
+            return array[kept.job_id::text, 'false', null, null];
         end if;
     end if;
 
@@ -83,6 +81,7 @@ begin
     else
         channel := type.channel;
     end if;
+    return array[job_id::text, 'true', channel, null];
 end
 $$;
 
@@ -227,7 +226,7 @@ create function penstock.enqueue(
     language plpgsql volatile
 as $$
 declare
-    answer record;
+    answer text[];
     furthest constant interval := interval '3660 days';
 begin
     if run_at is not null and delay is not null then
@@ -245,11 +244,11 @@ begin
     elsif limit_key = '' or length(limit_key) > 400 then
         raise exception using errcode = '22023', message = 'a limit key has 1 to 400 characters';
     end if;
-    select * into answer from penstock.put_job(
+    answer := penstock.put_job(
         job_type, coalesce(payload, '{}')::text, job_type || ':' || key, run_at, delay, priority::smallint, limit_key, null,
         coalesce(current_setting('penstock.notify', true), '') <> 'off', attempts::smallint);
-    perform penstock.raise_refusal(answer.refused, job_type);
-    return answer.job_id;
+    perform penstock.raise_refusal(answer[4], job_type);
+    return answer[1]::uuid;
 end
 $$;
 
