@@ -38,6 +38,25 @@ def test_the_clock_is_one_stable_function_that_follows_the_statement(db: psycopg
 
 
 @pytest.mark.contract("C-22")
+def test_a_clock_that_nobody_winds_costs_no_call_and_one_that_was_wound_can_be_set_right(
+    db: psycopg.Connection[Any],
+) -> None:
+    def planned() -> str:
+        rows = db.execute("explain (verbose) select penstock.now()").fetchall()
+        return "".join(row[0] for row in rows)
+
+    assert "statement_timestamp()" in planned()
+    for undo in ("delete from penstock.clock", "truncate penstock.clock"):
+        db.execute("insert into penstock.clock (shift) values ('1 hour')")
+        assert "penstock.now()" in planned()
+        db.execute("update penstock.clock set shift = '2 hours'")
+        (ahead,) = db.execute("select penstock.now() - statement_timestamp() = interval '2 hours'").fetchall()[0]
+        assert ahead
+        db.execute(undo)
+        assert "statement_timestamp()" in planned()
+
+
+@pytest.mark.contract("C-22")
 @pytest.mark.parametrize("role", roles.ROLES)
 def test_no_role_but_the_owner_can_wind_the_clock(role: str, role_dsn: Callable[[str], str], dsn: str) -> None:
     statements = (

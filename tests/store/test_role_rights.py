@@ -76,7 +76,7 @@ FUNCTIONS: Final[dict[str, set[str]]] = {
     },
 }  # fmt: skip
 NOT_FOR_WORKERS: Final = {
-    "cancel", "resolve_effect", "apply_grants", "check_key", "create_key", "list_keys", "revoke_key",
+    "cancel", "resolve_effect", "apply_grants", "clear_grants", "check_key", "create_key", "list_keys", "revoke_key",
 }  # fmt: skip
 RIGHTS: Final = Rights("penstock", MATRIX, COLUMNS, VIEWS)
 

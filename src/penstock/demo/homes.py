@@ -137,7 +137,10 @@ class _Play:
         say(f"{len(self.emulator.batches)} batches, one per pair of languages and route; {mixed} hold both homes")
         await self._pass(hours=HOURS + 1)
         await self._run(COLLECTOR)
-        again = await self._count("penstock.batch_items", "state = 'retried' and code = 'BATCH_EXPIRED'", "rewrite")
+        again = await self._count(
+            "penstock.batch_items join rewrite.rewrite_jobs using (job_id)",
+            "state = 'retried' and code = 'BATCH_EXPIRED'",
+        )
         say(f"one batch expired: {DONE_IN_TIME} of its answers were taken, {again} jobs try again on the same route")
         await self._pass(hours=1)
         await self._run(SUBMITTER)
@@ -185,9 +188,8 @@ class _Play:
         self.emulator.advance(hours * 3600)
         await clock.wind(self.stage.owner, timedelta(hours=hours))
 
-    async def _count(self, table: str, condition: str, schema: str | None = None) -> int:
-        joined = "join rewrite.rewrite_jobs using (job_id)" if schema == "rewrite" else ""
-        found: int = await self.stage.owner.fetchval(f"select count(*) from {table} {joined} where {condition}")  # noqa: S608 - our own words
+    async def _count(self, rows: str, condition: str) -> int:
+        found: int = await self.stage.owner.fetchval(f"select count(*) from {rows} where {condition}")  # noqa: S608 - our own words
         return found
 
 

@@ -24,7 +24,6 @@ from penstock.providers.endpoints import checked_url
 from penstock.providers.registry import KINDS
 
 ANY: Final = "*"
-POLICY_ATTEMPTS: Final = 2  # of a `complaint_rewrite` (A-23)
 _LARGEST_FILE: Final = 1_000_000
 _MEMBERS: Final = tuple(RoutingDecisionV1.model_fields)
 OWNERS: Final = {"openai": "openai", "google": "gemini"}  # whose adapters lead to a provider of the contract
@@ -145,11 +144,6 @@ def to_route(decision: RoutingDecisionV1, located: Located) -> Route:
         source_locale=located.source_locale,
         target_locale=located.target_locale,
     )
-
-
-def attempts(decision: RoutingDecisionV1, policy: int = POLICY_ATTEMPTS) -> int:
-    """The budget of a job: what its route allows, up to what its type allows (C-11). Fixed when it is enqueued."""
-    return min(policy, decision.max_retries + 1)
 
 
 def load_table(source: str | None = None, *, kinds: Collection[str] = KINDS.keys()) -> RoutingTable:

@@ -10,7 +10,7 @@ from hypothesis import given as for_all
 from hypothesis import strategies as st
 
 from penstock.apps.rewrite.models import Lane, RoutingDecisionV1, Strength, Surface
-from penstock.apps.rewrite.router import RoutingInput, RoutingTable, attempts, load_table, route, to_route
+from penstock.apps.rewrite.router import RoutingInput, RoutingTable, load_table, route, to_route
 from penstock.contract.calls import Execution
 from penstock.contract.groups import group_key
 from penstock.contract.registry import DOCUMENTS, EXECUTION, LANES, QUEUE
@@ -130,15 +130,6 @@ def test_another_vendor_behind_a_known_api_keeps_its_own_key() -> None:
     assert call.provider == "other"
     assert Adapters({"other": "key"}, hosts=["llm.example.com"]).problem(call) is None
     assert Adapters({"openai": "key"}, hosts=["llm.example.com"]).problem(call) is not None
-
-
-@pytest.mark.contract("C-11", "A-63", "Q-39")
-@pytest.mark.parametrize(
-    ("retries", "policy", "budget"), [(2, 2, 2), (1, 2, 2), (0, 2, 1), (5, 2, 2), (5, 4, 4), (2, 4, 3)]
-)
-def test_routing_lowers_the_budget_and_raises_it_up_to_the_policys(retries: int, policy: int, budget: int) -> None:
-    decision = RoutingDecisionV1.model_validate(a_route(max_retries=retries))
-    assert attempts(decision, policy) == budget
 
 
 @pytest.mark.contract("A-87", "L-74", "Q-89")

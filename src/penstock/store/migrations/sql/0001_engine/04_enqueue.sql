@@ -15,8 +15,7 @@ create function penstock.put_job(
 as $$
 declare
     job_id uuid;
-    created boolean := false;
-    channel text;
+    created boolean;
     type record;
     kept record;
     at timestamptz := penstock.now();
@@ -44,10 +43,10 @@ begin
         values (job_id, at, at, due, due <= at, coalesce(p_priority, type.priority),
                 least(type.max_attempts, p_attempts), type.audited, type.staged, p_type, type.stage,
                 case when type.keyed then coalesce(p_limit_key, '') else p_limit_key end, p_payload::jsonb);
-        created := true;
     else
         select k.job_id, k.payload into kept from penstock.kept_keys k where k.idempotency_key = p_key;
-        if not found then
+        created := not found;
+        if created then
             perform penstock.refuse_unseen_keys(array[p_key]);
             insert into penstock.jobs (job_id, created_at, updated_at, run_at, ready, priority, max_attempts, audited,
                                        staged, job_type, stage, idempotency_key, limit_key, payload)
@@ -78,10 +77,9 @@ begin
 
     if p_poke and type.channel is not null then
         perform penstock.poke(type.channel, p_type);
-    else
-        channel := type.channel;
+        return array[job_id::text, 'true', null, null];
     end if;
-    return array[job_id::text, 'true', channel, null];
+    return array[job_id::text, 'true', type.channel, null];
 end
 $$;
 

@@ -1,7 +1,6 @@
--- What each role may do. Roles belong to the cluster and are made by `penstock roles create`; this function gives those
--- that exist their rights in this database and takes away all others. It can be run again at any time, and every
--- migration ends with it.
-create function penstock.apply_grants() returns text[]
+-- Takes every right in a schema away from the public and from the roles that exist, but to look into it and to see its
+-- version; returns these roles. What each may do is given anew afterwards, here and by every application.
+create function penstock.clear_grants(p_schema name) returns text[]
     language plpgsql volatile
 as $$
 declare
@@ -11,14 +10,31 @@ begin
     select coalesce(array_agg(r.rolname::text order by r.rolname), '{}') into found_roles
       from pg_roles r
      where r.rolname in ('penstock_orchestrator', 'penstock_worker', 'penstock_frontend', 'penstock_operator');
-    revoke all on all tables in schema penstock from public;
-    revoke all on all functions in schema penstock from public;
+    execute format('revoke all on all tables in schema %I from public', p_schema);
+    execute format('revoke all on all functions in schema %I from public', p_schema);
     foreach role in array found_roles loop
-        execute format('revoke all on all tables in schema penstock from %I', role);
-        execute format('revoke all on all functions in schema penstock from %I', role);
-        execute format('grant usage on schema penstock to %I', role);
+        execute format('revoke all on all tables in schema %I from %I', p_schema, role);
+        execute format('revoke all on all functions in schema %I from %I', p_schema, role);
+        execute format('grant usage on schema %I to %I', p_schema, role);
+        execute format('grant select on %I.schema_version to %I', p_schema, role);
+    end loop;
+    return found_roles;
+end
+$$;
+
+-- What each role may do. Roles belong to the cluster and are made by `penstock roles create`; this function gives those
+-- that exist their rights in this database and takes away all others. It can be run again at any time, and every
+-- migration ends with it.
+create function penstock.apply_grants() returns text[]
+    language plpgsql volatile
+as $$
+declare
+    found_roles text[] := penstock.clear_grants('penstock');
+    role text;
+begin
+    foreach role in array found_roles loop
         execute format('grant execute on function penstock.now(), penstock.uuid7() to %I', role);
-        execute format('grant select on penstock.clock, penstock.schema_version to %I', role);
+        execute format('grant select on penstock.clock to %I', role);
     end loop;
 
     -- Enqueues, through the functions alone, and sees what became of its jobs; never a payload.
@@ -55,8 +71,8 @@ begin
         grant execute on all functions in schema penstock to penstock_worker;
         revoke execute on function penstock.cancel(uuid, text, text), penstock.resolve_effect(text, boolean, text, jsonb),
             penstock.check_key(text, bytea), penstock.list_keys(), penstock.revoke_key(text, text),
-            penstock.create_key(text, bytea, text, uuid, uuid, text, text, interval), penstock.apply_grants()
-            from penstock_worker;
+            penstock.create_key(text, bytea, text, uuid, uuid, text, text, interval), penstock.apply_grants(),
+            penstock.clear_grants(name) from penstock_worker;
     end if;
 
     -- Sees everything; cancels, replays, settles effects, moves gates and schedules, prunes what is old. Cannot claim,

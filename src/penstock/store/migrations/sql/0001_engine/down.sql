@@ -8,7 +8,7 @@ drop table penstock.api_keys, penstock.spend, penstock.batch_items, penstock.bat
     penstock.kept_keys, penstock.stages, penstock.jobs, penstock.rates, penstock.types;
 drop function penstock.settle_items(uuid, bigint, integer[], text[], text[], timestamptz[], bigint[], bigint[], bigint[]),
     penstock.add_spend(text, text, text, text, text, text, bigint, bigint, bigint, bigint, bigint),
-    penstock.apply_grants(), penstock.save_runs(jsonb), penstock.reap(integer), penstock.note_refusal(text, text),
+    penstock.apply_grants(), penstock.clear_grants(name), penstock.save_runs(jsonb), penstock.reap(integer), penstock.note_refusal(text, text),
     penstock.bury(uuid, uuid, text, text, text, boolean, text, text, jsonb, integer, timestamptz, text),
     penstock.close_breaker(text), penstock.mend_breaker(text), penstock.trip_breaker(text, text), penstock.open_breaker(text, text, interval),
     penstock.spend_rate(text, text, integer, integer, interval, timestamptz),

@@ -4,20 +4,11 @@ create function rewrite.apply_grants() returns text[]
     language plpgsql volatile
 as $$
 declare
-    found_roles text[];
+    found_roles text[] := penstock.clear_grants('rewrite');
     role text;
 begin
-    select coalesce(array_agg(r.rolname::text order by r.rolname), '{}') into found_roles
-      from pg_roles r
-     where r.rolname in ('penstock_orchestrator', 'penstock_worker', 'penstock_frontend', 'penstock_operator');
-    revoke all on all tables in schema rewrite from public;
-    revoke all on all functions in schema rewrite from public;
     foreach role in array found_roles loop
-        execute format('revoke all on all tables in schema rewrite from %I', role);
-        execute format('revoke all on all functions in schema rewrite from %I', role);
-        execute format('grant usage on schema rewrite to %I', role);
         execute format('grant execute on function rewrite.current_home() to %I', role);
-        execute format('grant select on rewrite.schema_version to %I', role);
     end loop;
 
     -- Takes messages: knows who lives where and what they wish, freezes it, enqueues, hands out what came of it (L-18).
