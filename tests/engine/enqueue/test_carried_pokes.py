@@ -13,6 +13,7 @@ from tests.engine.enqueue.conftest import Office
 
 CHANNEL = "penstock_jobs"
 SECONDS = 0.005
+PAUSE = 1.2 * SECONDS  # past the pause between two pokes, and before one that waits goes by itself
 
 
 class Loop:
@@ -52,10 +53,10 @@ async def test_in_a_stream_the_next_enqueue_pokes_for_those_before_it(loop: Loop
     loop.pokes.carry(CHANNEL, "noop")
     loop.pokes.send(CHANNEL, "noop")
 
-    await loop.pass_time(SECONDS)
+    await loop.pass_time(PAUSE)
 
     assert loop.pokes.carry(CHANNEL, "noop") is Carried.OTHERS_TOO
-    await loop.pass_time(2 * SECONDS)
+    await loop.pass_time(2 * PAUSE)
     assert loop.sent == [], "what was carried is not sent again"
 
 
@@ -64,7 +65,7 @@ async def test_without_another_enqueue_the_poke_goes_by_itself(loop: Loop) -> No
     loop.pokes.carry(CHANNEL, "noop")
     loop.pokes.send(CHANNEL, "noop")
 
-    await loop.pass_time(2 * SECONDS)
+    await loop.pass_time(2 * PAUSE)
 
     assert loop.sent == [(CHANNEL, "noop")]
 
@@ -73,10 +74,10 @@ async def test_without_another_enqueue_the_poke_goes_by_itself(loop: Loop) -> No
 async def test_an_enqueue_of_another_type_does_not_speak_for_those_before_it(loop: Loop) -> None:
     loop.pokes.carry(CHANNEL, "noop")
     loop.pokes.send(CHANNEL, "noop")
-    await loop.pass_time(SECONDS)
+    await loop.pass_time(PAUSE)
 
     assert loop.pokes.carry(CHANNEL, "other") is Carried.NOTHING
-    await loop.pass_time(SECONDS)
+    await loop.pass_time(PAUSE)
     assert loop.sent == [(CHANNEL, "noop")]
 
 
