@@ -10,7 +10,9 @@ PenstockError
 ├── EnqueueRefused             nothing was written
 │   ├── UnknownType            no such job type in penstock.types
 │   ├── PayloadRejected        too large, too deep, or not storable as JSON
-│   └── IdempotencyKeyReused   the key is known with other arguments
+│   ├── IdempotencyKeyReused   the key is known with other arguments
+│   ├── RecipientInvalid       nobody can be reached there, or the same one is named twice
+│   └── RerunNotAllowed        a review of this changelist would need a versioned rerun
 ├── ArgumentsInvalid           a stored payload does not fit the handler's arguments
 ├── IllegalMove                a status change that the state machine does not have
 ├── NotFound                   no such job, dead letter, run, schedule …
@@ -108,6 +110,14 @@ class IdempotencyKeyReused(EnqueueRefused):
             "use a new key for new work, or the same arguments to get the existing job"
         )
         self.job_type = job_type
+
+
+class RecipientInvalid(EnqueueRefused):
+    """A recipient cannot be reached on its channel, or is named twice; the address is not repeated."""
+
+
+class RerunNotAllowed(EnqueueRefused):
+    """Only an explicit rerun with a higher version makes new work for a changelist (C-47)."""
 
 
 class ArgumentsInvalid(PenstockError):

@@ -9,7 +9,6 @@ from typing import Annotated, Final, Literal, Self
 from urllib.parse import urlsplit
 
 from pydantic import (
-    BaseModel,
     BeforeValidator,
     ConfigDict,
     Field,
@@ -24,6 +23,7 @@ from penstock.contract.prices import load_prices
 from penstock.contract.profiles import PROFILES, Profile, profile
 from penstock.contract.text_keys import parse_text_keys
 from penstock.contract.texts import mask_dsn
+from penstock.settings.review import ReviewSettings, as_names
 
 PREFIX: Final = "PENSTOCK_"
 MAX_WORKER_NAME: Final = 100  # `claimed_by` holds no more (D-26)
@@ -31,7 +31,8 @@ FROZEN_LISTENER: Final = 15.0  # seconds within which a dead listener must be no
 HEARTBEATS_PER_LEASE: Final = 3
 PROVIDERS: Final = ("openai", "gemini", "anthropic")
 DSNS: Final = ("dsn", "listen_dsn", "web_orchestrator_dsn", "web_frontend_dsn", "web_operator_dsn")
-KEYS: Final = ("text_keys", *(f"{provider}_api_key" for provider in PROVIDERS))
+SECRETS: Final = ("resend_api_key", "smtp_password", "webhook_secret")
+KEYS: Final = ("text_keys", *SECRETS, *(f"{provider}_api_key" for provider in PROVIDERS))
 _KEY: Final = re.compile(r"[A-Za-z0-9._~+=-]{1,500}", re.ASCII)  # it goes into a header
 _HOST: Final = re.compile(r"[A-Za-z0-9]([A-Za-z0-9.-]{0,251}[A-Za-z0-9])?", re.ASCII)
 _LANGUAGE: Final = re.compile(r"[a-z]{2,3}", re.ASCII)
@@ -60,18 +61,13 @@ def _as_delays(value: object) -> object:
     return value
 
 
-def _as_names(value: object) -> object:
-    """`a.example,b.example` is a list."""
-    return [part.strip() for part in value.split(",") if part.strip()] if isinstance(value, str) else value
-
-
 Cap = Annotated[int, Field(ge=1, le=100_000)]
 Seconds = Annotated[float, Field(gt=0, le=86_400, allow_inf_nan=False)]
 Days = Annotated[int, Field(ge=1, le=36_500)]
 Milliseconds = Annotated[float, Field(ge=0, le=10_000, allow_inf_nan=False)]
 
 
-class Settings(BaseModel):
+class Settings(ReviewSettings):
     """One frozen set of settings; the description of a field says what it is for."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", hide_input_in_errors=True)
@@ -139,7 +135,7 @@ class Settings(BaseModel):
     openai_api_key: SecretStr | None = Field(None, description="key of the adapters openai_responses and openai_chat")
     gemini_api_key: SecretStr | None = Field(None, description="key of the adapter gemini_generate")
     anthropic_api_key: SecretStr | None = Field(None, description="key of the adapter anthropic_messages")
-    provider_hosts: Annotated[tuple[str, ...], BeforeValidator(_as_names)] = Field(
+    provider_hosts: Annotated[tuple[str, ...], BeforeValidator(as_names)] = Field(
         (), description="hosts, such as a gateway, that may get a key beside the provider's own and this machine"
     )
 
@@ -163,7 +159,7 @@ class Settings(BaseModel):
         pattern=r"^[a-z0-9_]{1,50}:[A-Za-z0-9][A-Za-z0-9._:/@-]{0,99}$",
         description="adapter and model of the llm classifier; its calls are single ones",
     )
-    rewrite_languages: Annotated[tuple[str, ...], BeforeValidator(_as_names)] = Field(
+    rewrite_languages: Annotated[tuple[str, ...], BeforeValidator(as_names)] = Field(
         (), description="languages that messages are told apart by, such as en,de,es; unset: all that come with it"
     )
     rewrite_reveal_delay_seconds: Annotated[float, Field(ge=0, le=31_622_400, allow_inf_nan=False)] | None = Field(
@@ -237,7 +233,7 @@ class Settings(BaseModel):
             raise ValueError("must be codes of languages such as en,de,es, in small letters")
         return value
 
-    @field_validator("openai_api_key", "gemini_api_key", "anthropic_api_key")
+    @field_validator("openai_api_key", "gemini_api_key", "anthropic_api_key", "resend_api_key")
     @classmethod
     def _is_a_key(cls, value: SecretStr | None) -> SecretStr | None:
         if value is not None and not _KEY.fullmatch(value.get_secret_value()):

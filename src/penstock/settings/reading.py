@@ -15,7 +15,7 @@ from pydantic import ValidationError
 from penstock.contract.errors import SettingsInvalid
 from penstock.settings.model import DSNS, KEYS, PREFIX, Settings
 
-_SECRET: Final = frozenset({"prices", "rewrite_routes", *DSNS, *KEYS})
+_SECRET: Final = frozenset({"prices", "rewrite_routes", "review_sources", *DSNS, *KEYS})
 _HARMLESS: Final = re.compile(r"[-+0-9.,eE]{1,20}|[a-z_]{1,16}", re.ASCII)
 
 

@@ -1,0 +1,1 @@
+"""review: a changelist criticised once, everyone told once."""

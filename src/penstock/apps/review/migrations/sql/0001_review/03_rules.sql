@@ -1,0 +1,1 @@
+-- Beside the engine's own rules, for jobs of this type alone.

@@ -1,0 +1,30 @@
+-- What each role may do with this application, as penstock.apply_grants() says it for the engine: what is not given here
+-- is taken away, and it can be run again at any time.
+create function review.apply_grants() returns text[]
+    language plpgsql volatile
+as $$
+declare
+    found_roles text[] := penstock.clear_grants('review');
+begin
+    -- Asks for reviews and reads what came of them.
+    if 'penstock_orchestrator' = any(found_roles) then
+        grant select, insert on review.reviews, review.creation_keys, review.recipients to penstock_orchestrator;
+        grant select on review.artifacts, review.parts, review.deliveries to penstock_orchestrator;
+    end if;
+
+    -- Executes: fetches, asks, tells.
+    if 'penstock_worker' = any(found_roles) then
+        grant select on review.reviews, review.recipients to penstock_worker;
+        grant select, insert on review.artifacts, review.parts, review.deliveries, review.delivery_attempts to penstock_worker;
+        grant update (status, send_count, first_send_at, send_started_at, notification_id, notified_at,
+                      provider_confirmed_at, reconciled_at, last_error_code) on review.deliveries to penstock_worker;
+    end if;
+
+    -- Sees who was told and how that went; of code and findings nothing.
+    if 'penstock_operator' = any(found_roles) then
+        grant select on review.reviews to penstock_operator;
+        grant select on review.delivery_attempts to penstock_operator;
+    end if;
+    return found_roles;
+end
+$$;

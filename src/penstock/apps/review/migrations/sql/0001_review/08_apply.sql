@@ -1,0 +1,1 @@
+select review.apply_grants();

@@ -1,0 +1,1 @@
+"""Channels: one file per way to tell somebody something, all behind the port in `port`."""
