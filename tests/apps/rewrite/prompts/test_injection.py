@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from penstock.apps.rewrite.models import LONGEST_MESSAGE
 from penstock.apps.rewrite.prompts import prompt
-from penstock.apps.rewrite.prompts.fence import Fence
+from penstock.contract.untrusted import Fence
 from tests.apps.rewrite.evaluation.support import a_request
 
 V1 = prompt("v1")

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from string import Template
 from typing import TYPE_CHECKING
 
-from penstock.apps.rewrite.prompts.fence import Fence
+from penstock.contract.untrusted import Fence
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

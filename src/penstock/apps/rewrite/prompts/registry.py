@@ -15,10 +15,10 @@ from typing import Annotated, Any, Final, Self
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints, ValidationError, model_validator
 
 from penstock.apps.rewrite.models import KnownLocale, Label, Lane, RewriteAnswer, Strength
-from penstock.apps.rewrite.prompts.fence import Fence
 from penstock.apps.rewrite.prompts.prompt import Prompt
 from penstock.contract.errors import Failed
 from penstock.contract.failures import FailureClass
+from penstock.contract.untrusted import Fence
 
 Text = Annotated[str, StringConstraints(min_length=1, max_length=4000, strip_whitespace=True)]
 Token = Annotated[str, StringConstraints(min_length=2, max_length=40, pattern=r"^\S+$")]
