@@ -68,7 +68,7 @@ COLUMNS: Final[dict[tuple[str, str, str], set[str]]] = {
 }  # fmt: skip
 
 FUNCTIONS: Final[dict[str, set[str]]] = {
-    O: {"now", "uuid7", "put_job", "put_jobs", "enqueue", "raise_refusal", "poke", "check_key"},
+    O: {"now", "uuid7", "put_job", "put_plain", "put_jobs", "enqueue", "raise_refusal", "poke", "check_key"},
     F: {"now", "uuid7", "check_key"},
     P: {
         "now", "uuid7", "cancel", "close_breaker", "poke", "resolve_effect", "keep_keys", "prune_jobs", "prune_effects",

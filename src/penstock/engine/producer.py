@@ -24,6 +24,7 @@ from penstock.engine.pokes import Carried, Pokes
 from penstock.settings import Notify
 from penstock.store import connect, jobs
 from penstock.store import types as type_store
+from penstock.store.puts import Put
 from penstock.store.silence import refuse_doubt
 
 if TYPE_CHECKING:
@@ -36,7 +37,7 @@ if TYPE_CHECKING:
     from penstock.settings import Settings
     from penstock.store.claims import Transaction
     from penstock.store.connect import Pool, Pooled
-    from penstock.store.puts import NewJob, NewJobs, Put, PutMany
+    from penstock.store.puts import NewJob, NewJobs, PutMany
 
 PAUSES: Final = (0.05, 0.2, 1.0)  # seconds before another try
 IN_DOUBT: Final = (0.05, 0.1, 0.2, 0.5, 1.0, 2.0)  # a server may take a moment to see that its client has gone
@@ -145,7 +146,8 @@ class Producer:
         channel, put = self._channels.get(job.job_type), None
         carried = self._carried(channel, job.job_type)
         try:
-            put = await self._put_for_sure(job, poke=self._inside or carried is not Carried.NOTHING)
+            poke = self._inside or carried is not Carried.NOTHING
+            put = await self._put_for_sure(job, None if poke or not job.plain else channel, poke=poke)
         finally:
             if carried is Carried.OTHERS_TOO and (put is None or not put.created):
                 self.poke(channel, job.job_type)  # nobody has spoken for them
@@ -154,9 +156,9 @@ class Producer:
             self.poke(put.channel, job.job_type)
         return put.job_id
 
-    async def _put_for_sure(self, job: NewJob, *, poke: bool) -> Put:
+    async def _put_for_sure(self, job: NewJob, channel: str | None, *, poke: bool) -> Put:
         try:
-            return await self._put(job, poke=poke)
+            return await self._put(job, channel, poke=poke)
         except (SchemaOutdated, CommitInDoubt):
             raise
         except connect.AWAY as error:
@@ -167,12 +169,18 @@ class Producer:
             return Carried.NOTHING
         return self.pokes.carry(channel, job_type)
 
-    async def _put(self, job: NewJob, *, poke: bool) -> Put:
-        """The way of most jobs: a connection that is at hand, without the pool's wrapping around every call."""
+    async def _put(self, job: NewJob, channel: str | None, *, poke: bool) -> Put:
+        """The way of most jobs: a connection that is at hand, without the pool's wrapping around every call.
+
+        With *channel* the short statement is tried first.
+        """
         lent = self._at_hand() or await self._take()
         connection: Pooled = getattr(lent, "_con", None) or lent  # its wrapping costs a part of every small enqueue
         try:
-            put = await jobs.put(connection, job, poke=poke)
+            if channel is not None and await jobs.put_plain(connection, job, channel):
+                put = Put(job.job_id, created=True, channel=channel)
+            else:
+                put = await jobs.put(connection, job, poke=poke)
             refuse_doubt(connection)
         except EnqueueRefused:
             await self._give(lent)

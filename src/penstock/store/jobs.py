@@ -19,12 +19,26 @@ if TYPE_CHECKING:
 async def put(db: Db, job: puts.NewJob, *, poke: bool = False) -> puts.Put:
     """Put one job in, inside whatever transaction *db* is in; a refusal leaves that transaction good."""
     try:
-        name, arguments = job.statement(poke)
-        row = await db.fetchrow(sql(name), *arguments)
+        row = await db.fetchrow(sql(puts.ONE), *job.arguments(poke))
     except asyncpg.PostgresError as error:
         raised = puts.refusal(error, job.job_type)
     else:
         return puts.answer(row, job.job_type)
+    raise raised
+
+
+async def put_plain(db: Db, job: puts.NewJob, channel: str) -> bool:
+    """Put a plain job in by the shortest way; False when only `put` can say what is to be said about it.
+
+    *channel* is where its type was poked before: one that has moved since is
+    not written, so that nobody pokes in vain.
+    """
+    try:
+        written: bool = await db.fetchval(sql(puts.PLAIN), job.job_type, job.payload, job.job_id, channel)
+    except asyncpg.PostgresError as error:
+        raised = puts.refusal(error, job.job_type)
+    else:
+        return written
     raise raised
 
 

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from datetime import datetime, timedelta
 
 ONE: Final = "jobs/put"
-PLAIN: Final = "jobs/put_plain"  # the same for a job without options, over connections of our own
+PLAIN: Final = "jobs/put_plain"  # for a job without options, over connections of our own
 MANY: Final = "jobs/put_many"
 # What the caller's own retries are for: server away or busy, conflict, deadlock, transaction already failed. Their
 # messages name relations and processes, never a row.
@@ -81,12 +81,17 @@ class NewJob:
             self.attempts,
         )
 
-    def statement(self, poke: bool) -> tuple[str, tuple[Any, ...]]:
-        """The statement for a connection of our own, and what it takes: the short one where nothing was asked for."""
-        job_type, payload, *options, job_id, _, attempts = arguments = self.arguments(poke)
-        if attempts is None and all(option is None for option in options):
-            return PLAIN, (job_type, payload, job_id, poke)
-        return ONE, arguments
+    @property
+    def plain(self) -> bool:
+        """Whether nothing was asked for but the job itself."""
+        return (
+            self.key is None
+            and self.run_at is None
+            and self.delay is None
+            and self.priority is None
+            and self.limit_key is None
+            and self.attempts is None
+        )
 
 
 @dataclass(frozen=True, slots=True)

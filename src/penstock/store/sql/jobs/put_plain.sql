@@ -1,2 +1,2 @@
--- One job without key, time, priority or limits, which most are: half the arguments of `put` to send and to read.
-select penstock.put_job($1, $2, null, null, null, null, null, $3, $4, null) as put
+-- One job without key, time, priority or limits, which most are, and without a poke.
+select penstock.put_plain($1, $2, $3, $4)

@@ -83,6 +83,25 @@ begin
 end
 $$;
 
+-- The way of most jobs: no key, no time, no priority, and nobody to poke with it. One statement does it all, for the type
+-- that the caller remembers by its channel; false, and nothing is written, wherever there is more to say about the type or
+-- the payload, which is then put_job's to say.
+create function penstock.put_plain(p_type text, p_payload text, p_job_id uuid, p_channel text) returns boolean
+    language plpgsql volatile security definer set search_path = pg_catalog
+as $$
+begin
+    insert into penstock.jobs (job_id, created_at, updated_at, run_at, ready, priority, max_attempts, audited, staged,
+                               job_type, stage, limit_key, payload)
+    select p_job_id, penstock.now(), penstock.now(), penstock.now(), true, t.priority, t.max_attempts, t.audited,
+           cardinality(t.stages) > 1, p_type, t.stages[1],
+           case when t.key_max_running is not null or t.key_rate_count is not null then '' end, p_payload::jsonb
+      from penstock.types t
+     where t.job_type = p_type and t.dispatch = 'notify' and t.channel = p_channel and t.enqueue_role is null
+       and octet_length(p_payload) <= t.max_payload_bytes;
+    return found;
+end
+$$;
+
 -- A snapshot taken before a job was pruned sees neither the job nor its kept key, and would make the job again. The
 -- unique index sees them: under REPEATABLE READ and SERIALIZABLE this raises 40001, which such callers retry anyway.
 create function penstock.refuse_unseen_keys(p_keys text[]) returns void

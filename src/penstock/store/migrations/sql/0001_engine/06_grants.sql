@@ -41,6 +41,7 @@ begin
     if 'penstock_orchestrator' = any(found_roles) then
         grant execute on function
             penstock.put_job(text, text, text, timestamptz, interval, smallint, text, uuid, boolean, smallint),
+            penstock.put_plain(text, text, uuid, text),
             penstock.put_jobs(text, uuid[], text[], text[], timestamptz, interval, smallint, text[], boolean),
             penstock.enqueue(text, jsonb, text, timestamptz, interval, integer, text, integer),
             penstock.raise_refusal(text, text), penstock.poke(text, text), penstock.check_key(text, bytea)
