@@ -60,6 +60,11 @@ class Severity(StrEnum):
     MINOR = "minor"
     NOTE = "note"
 
+    @property
+    def rank(self) -> int:
+        """0 for the gravest."""
+        return list(type(self)).index(self)
+
 
 class Finding(Strict):
     """One thing that the critic has to say about one line of the new side of a file."""
@@ -70,9 +75,14 @@ class Finding(Strict):
     message: Annotated[str, Field(min_length=1, max_length=4000, repr=False)]
     suggestion: Annotated[str | None, Field(max_length=8000, repr=False)] = None
 
+    @property
+    def place(self) -> tuple[str, int, int, str]:
+        """Where it stands among others: by file and line, then the gravest first."""
+        return self.file, self.line, self.severity.rank, self.message
+
 
 class Skipped(Strict):
-    """A file of the changelist that the critic is not shown, and why: binary, too_large, deleted, mode_only, unreadable …"""
+    """A file of the changelist that the critic is not shown, and why: binary, too_large, deleted, mode_only."""
 
     file: Annotated[str, Field(max_length=1000, repr=False)]
     reason: str
@@ -100,7 +110,7 @@ class Fetched:
 
 
 class Review(Strict):
-    """A review as whoever asked for it sees it. The words of `status` are those of the notification contract (C-01, C-46)."""
+    """A review as whoever asked for it sees it. `status` is in the words of the notification contract (C-01, C-46)."""
 
     review_id: UUID
     job_id: UUID
