@@ -24,6 +24,7 @@ from penstock.contract.profiles import PROFILES, Profile, profile
 from penstock.contract.text_keys import parse_text_keys
 from penstock.contract.texts import mask_dsn
 from penstock.settings.review import ReviewSettings, as_names
+from penstock.settings.vault import VaultSettings
 
 PREFIX: Final = "PENSTOCK_"
 MAX_WORKER_NAME: Final = 100  # `claimed_by` holds no more (D-26)
@@ -67,7 +68,7 @@ Days = Annotated[int, Field(ge=1, le=36_500)]
 Milliseconds = Annotated[float, Field(ge=0, le=10_000, allow_inf_nan=False)]
 
 
-class Settings(ReviewSettings):
+class Settings(ReviewSettings, VaultSettings):
     """One frozen set of settings; the description of a field says what it is for."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", hide_input_in_errors=True)

@@ -1,0 +1,1 @@
+"""vault: saved items, enriched a moment later."""

@@ -1,0 +1,1 @@
+select vault.apply_grants();

@@ -1,0 +1,1 @@
+"""One file per version: what it does, whether it is safe before a deploy, and its way back."""
