@@ -35,6 +35,7 @@ create table review.artifacts (
     facts      jsonb not null,          -- title, author, base and the like, as the source said
     diff       text not null,           -- unified, as it is cut and shown
     skipped    jsonb not null default '[]', -- files that nobody looks at, each with a reason
+    part_tokens integer not null check (part_tokens > 0), -- by which it is cut, however the settings change later
     parts      integer not null check (parts >= 0),
     fetched_at timestamptz not null default penstock.now()
 );
@@ -49,4 +50,13 @@ create table review.parts (
     output_tokens integer not null default 0,
     answered_at   timestamptz not null default penstock.now(),
     primary key (review_id, part)
+);
+
+-- Which part the claim of a job has asked about in a batch: the answer comes a day later, and says nothing of it.
+create table review.questions (
+    job_id    uuid not null,
+    claim_seq bigint not null,
+    review_id uuid not null references review.reviews,
+    part      integer not null check (part >= 1),
+    primary key (job_id, claim_seq)
 );

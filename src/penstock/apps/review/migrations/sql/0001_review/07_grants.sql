@@ -6,16 +6,22 @@ as $$
 declare
     found_roles text[] := penstock.clear_grants('review');
 begin
-    -- Asks for reviews and reads what came of them.
+    -- Asks for reviews and reads what came of them. Of a changelist itself it reads nothing.
     if 'penstock_orchestrator' = any(found_roles) then
         grant select, insert on review.reviews, review.creation_keys, review.recipients to penstock_orchestrator;
-        grant select on review.artifacts, review.parts, review.deliveries to penstock_orchestrator;
+        grant select (review_id, revision, parts, fetched_at) on review.artifacts to penstock_orchestrator;
+        grant select on review.parts to penstock_orchestrator;
+        grant select (delivery_id, review_id, changelist_id, recipient, review_version, channel, required, promise, status,
+                      send_count, notification_id, notified_at, provider_confirmed_at, reconciled_at, last_error_code,
+                      waived_by, created_at) on review.deliveries to penstock_orchestrator;
+        grant execute on function review.standing(uuid) to penstock_orchestrator;
     end if;
 
     -- Executes: fetches, asks, tells.
     if 'penstock_worker' = any(found_roles) then
         grant select on review.reviews, review.recipients to penstock_worker;
-        grant select, insert on review.artifacts, review.parts, review.deliveries, review.delivery_attempts to penstock_worker;
+        grant select, insert on review.artifacts, review.parts, review.questions, review.deliveries,
+            review.delivery_attempts to penstock_worker;
         grant update (status, send_count, first_send_at, send_started_at, notification_id, notified_at,
                       provider_confirmed_at, reconciled_at, last_error_code) on review.deliveries to penstock_worker;
     end if;
@@ -24,6 +30,7 @@ begin
     if 'penstock_operator' = any(found_roles) then
         grant select on review.reviews to penstock_operator;
         grant select on review.delivery_attempts to penstock_operator;
+        grant execute on function review.standing(uuid) to penstock_operator;
     end if;
     return found_roles;
 end

@@ -1,0 +1,1 @@
+select exists (select from review.artifacts where review_id = $1)
