@@ -4,7 +4,8 @@ A channel is asked in this order: `compose` freezes what will be sent, `send`
 sends those very bytes under a token, `look_up` tells whether a send has
 happened. What it can find out differs, so it declares it (C-42). Failures are
 `Failed` with a class of the closed list. A send that has certainly not
-happened raises `NotPerformed` from it; any other failed send is in doubt.
+happened raises `NotPerformed` from it; any other failed send is in doubt. It
+speaks of that one call: an earlier call in doubt stays in doubt.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
 class Settles(StrEnum):
     """How a channel can settle whether a message was taken."""
 
-    LOOKUP_BY_TOKEN = "lookup_by_token"
+    LOOKUP_BY_TOKEN = "lookup_by_token"  # noqa: S105 - a word, no secret
     LOOKUP_BY_ID = "lookup_by_id"
     IDEMPOTENT_REPLAY = "idempotent_replay"  # the same bytes under the same key get the first one's id, for a while
 
