@@ -1,4 +1,4 @@
-"""What the emulated models say: a function, canned rules, or a polite default that fits the schema."""
+"""What the emulated models say: a function, canned rules, or a default that fits the schema."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
+from penstock.emulator.critics import findings, is_critic
 from penstock.emulator.instances import instance
 from penstock.emulator.questions import Question, compact
 from penstock.emulator.sentences import polite
@@ -16,9 +17,11 @@ SETTINGS: Final = frozenset({"contains", "regex", "model", "custom_id", "answer"
 
 
 def default_answer(question: Question) -> str:
-    """Honours a requested schema; without one, a polite sentence."""
+    """Honours a requested schema: findings for a critic's, polite words for any other; without one, a sentence."""
     if question.schema is None:
         return polite(question.text)
+    if is_critic(question.schema):
+        return compact(findings(question.text))
     return compact(instance(question.schema, question.text))
 
 

@@ -106,8 +106,9 @@ def _finding(remark: _Remark, lines: Mapping[str, frozenset[int]]) -> Finding | 
 
 
 def _path(named: str, lines: Mapping[str, frozenset[int]]) -> str:
-    """The path that is meant; models repeat the `b/` of a diff."""
-    return next((path for path in (named, named.removeprefix("b/"), named.removeprefix("./")) if path in lines), named)
+    """The path that is meant; models know the `b/` of a diff, and copy what stands beside a path."""
+    meant = (named, named.removeprefix("b/"), named.removeprefix("./"), named.removesuffix(" (new file)"))
+    return next((path for path in meant if path in lines), named)
 
 
 def _clean(text: str, limit: int) -> str:

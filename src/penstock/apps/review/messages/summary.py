@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 MOST_SHOWN: Final = 100  # findings, the gravest; nobody reads more, and a mail has to stay one
 MOST_SKIPPED: Final = 50
-LONGEST_TITLE: Final = 90  # of a subject
+LONGEST_TITLE: Final = 80  # in a subject, which the outcome has to fit into as well
 LONGEST_PATH: Final = 300
 REASONS: Final = {
     "binary": "binary",
@@ -74,7 +74,8 @@ class Summary:
     def subject(self) -> str:
         """One line: where it comes from, what it is about, what came of it."""
         source, _, ref = self.changelist_id.partition(":")
-        return f"[{source}] {one_line(self.title, LONGEST_TITLE) or ref}{self._version}: {self.outcome}"
+        about = one_line(self.title, LONGEST_TITLE) or one_line(ref, LONGEST_TITLE)
+        return f"[{source}] {about}{self._version}: {self.outcome}"
 
     @property
     def outcome(self) -> str:
