@@ -180,6 +180,59 @@ def test_values_that_contradict_each_other_are_refused_with_both_names(overrides
     assert message.count("PENSTOCK_") == 2
 
 
+@pytest.mark.parametrize(
+    ("overrides", "words"),
+    [
+        ({"smtp_username": "alex"}, "a login has both"),
+        ({"smtp_tls": "off", "smtp_host": "mail.example.org"}, "off is for a server on this machine"),
+    ],
+)
+def test_channels_that_make_no_sense_are_refused_with_both_names(overrides: dict[str, Any], words: str) -> None:
+    message = refusal(**overrides)
+
+    assert words in message
+    assert message.count("PENSTOCK_") == 2
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("mail_from", "Reviews"),
+        ("mail_from", "a@example.org, b@example.org"),
+        ("mail_from", "Reviews\nBcc: <x@example.org>"),
+        ("resend_url", "http://api.resend.com"),
+        ("resend_url", "https://user@api.resend.com"),
+        ("review_model_url", "ftp://models.example.org"),
+        ("review_model_url", "https://models.example.org/?key=1"),
+        ("smtp_host", "mail.example.org:25"),
+        ("smtp_host", "127.1"),
+        ("smtp_port", 0),
+        ("smtp_tls", "maybe"),
+        ("webhook_secret", "whsec_short"),
+        ("webhook_allow", "10.1.2.3/16"),
+        ("webhook_seconds", "inf"),
+    ],
+)
+def test_a_channel_is_set_up_for_a_place_that_exists_or_not_at_all(name: str, value: object) -> None:
+    message = refusal(**{name: value})
+
+    assert message.startswith(f"PENSTOCK_{name.upper()} ")
+    assert "Reviews" not in message.partition(" must be ")[0]
+
+
+def test_channels_are_set_up_in_the_words_of_the_guide() -> None:
+    settings = load_settings(
+        mail_from="Prüfer <reviews@example.org>",
+        smtp_host="localhost",
+        smtp_tls="off",
+        resend_url="http://127.0.0.1:8099/resend",
+        webhook_allow="10.1.0.0/16,fd00::/8",
+    )
+
+    assert settings.webhook_allow == ("10.1.0.0/16", "fd00::/8")
+    assert settings.smtp_when_uncertain == "send_again"
+
+
 def test_a_setting_that_does_not_exist_is_refused() -> None:
     assert "there is no setting 'concurency'" in refusal(concurency=3)
 
@@ -189,7 +242,7 @@ def test_settings_do_not_change_once_read() -> None:
         load_settings().concurrency = 3
 
 
-TEXTS = {"home", "metrics_host", "rewrite_routes", "web_host", "worker_name"}
+TEXTS = {"home", "metrics_host", "review_sources", "rewrite_routes", "web_host", "worker_name"}
 
 
 @pytest.mark.parametrize("name", sorted(set(Settings.model_fields) - TEXTS))

@@ -15,7 +15,8 @@ from pydantic import ValidationError
 from penstock.contract.errors import SettingsInvalid
 from penstock.settings.model import DSNS, KEYS, PREFIX, Settings
 
-_SECRET: Final = frozenset({"prices", "rewrite_routes", "review_sources", *DSNS, *KEYS})
+_PRIVATE: Final = ("mail_from", "resend_url", "review_model_url", "smtp_host", "smtp_username")
+_SECRET: Final = frozenset({"prices", "rewrite_routes", "review_sources", *_PRIVATE, *DSNS, *KEYS})
 _HARMLESS: Final = re.compile(r"[-+0-9.,eE]{1,20}|[a-z_]{1,16}", re.ASCII)
 
 

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import ipaddress
 import re
-from typing import Annotated, Final, Literal
+from typing import Annotated, Final, Literal, Self
+from urllib.parse import urlsplit
 
-from pydantic import BaseModel, BeforeValidator, Field, SecretStr, field_validator
+from pydantic import BaseModel, BeforeValidator, Field, SecretStr, field_validator, model_validator
 
-_MAIL: Final = re.compile(r"([^<>\r\n]{1,100} )?<?[^\s<>@]{1,64}@[^\s<>@]{1,255}>?")
+from penstock.contract.errors import SettingsInvalid
+from penstock.contract.places import is_host, is_this_machine, mailbox
+
 _SECRET: Final = re.compile(r"whsec_[A-Za-z0-9+/]{32,88}={0,2}", re.ASCII)
 
 
@@ -71,8 +74,29 @@ class ReviewSettings(BaseModel):
     @field_validator("mail_from")
     @classmethod
     def _is_a_mailbox(cls, value: str | None) -> str | None:
-        if value is not None and not _MAIL.fullmatch(value):
+        if value is not None and mailbox(value) is None:
             raise ValueError("must be an address such as reviews@example.org or Reviews <reviews@example.org>")
+        return value
+
+    @field_validator("resend_url", "review_model_url")
+    @classmethod
+    def _is_an_address(cls, value: str | None) -> str | None:
+        if value is not None and not _is_url(value):
+            raise ValueError("must be a URL such as https://api.example.com, without a user, a query or a fragment")
+        return value
+
+    @field_validator("resend_url")
+    @classmethod
+    def _keeps_the_key_private(cls, value: str) -> str:
+        if not value.startswith("https:") and not is_this_machine(urlsplit(value).hostname or ""):
+            raise ValueError("must be https, or on this machine: the key of resend goes there")
+        return value
+
+    @field_validator("smtp_host")
+    @classmethod
+    def _is_a_host(cls, value: str | None) -> str | None:
+        if value is not None and not is_host(value):
+            raise ValueError("must be the name or the address of a server, such as mail.example.org, without a port")
         return value
 
     @field_validator("webhook_secret")
@@ -89,3 +113,23 @@ class ReviewSettings(BaseModel):
             return tuple(str(ipaddress.ip_network(network)) for network in value)
         except ValueError:
             raise ValueError("must be networks such as 10.1.0.0/16,fd00::/8") from None
+
+    @model_validator(mode="after")
+    def _channels_make_sense(self) -> Self:
+        if (self.smtp_username is None) != (self.smtp_password is None):
+            raise SettingsInvalid("PENSTOCK_SMTP_USERNAME and PENSTOCK_SMTP_PASSWORD: a login has both; set the other")
+        if self.smtp_tls == "off" and self.smtp_host is not None and not is_this_machine(self.smtp_host):
+            raise SettingsInvalid(
+                "PENSTOCK_SMTP_TLS and PENSTOCK_SMTP_HOST: off is for a server on this machine; use starttls or tls"
+            )
+        return self
+
+
+def _is_url(text: str) -> bool:
+    try:
+        parts = urlsplit(text)
+        _ = parts.port
+    except ValueError:
+        return False
+    bare = text.isascii() and text.isprintable() and not set(text) & set(" ?#@\\")
+    return bare and parts.scheme in ("http", "https") and is_host(parts.hostname or "")
