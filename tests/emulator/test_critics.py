@@ -9,7 +9,7 @@ import pytest
 from penstock.emulator import Question, default_answer
 from penstock.emulator.critics import FLAWS, findings, is_critic
 
-MEMBERS = dict.fromkeys(("file", "line", "severity", "message", "suggestion"), {})
+MEMBERS: dict[str, object] = {name: {} for name in ("file", "line", "severity", "message", "suggestion")}
 SCHEMA = {"properties": {"findings": {"items": {"properties": MEMBERS}}}}
 FLAWED = (
     'rows = await db.fetch(f"select * from carts where id = {cart}")',
@@ -32,9 +32,8 @@ def fenced(*lines: str) -> str:
 
 @pytest.mark.parametrize("number", range(len(FLAWS)))
 def test_every_flaw_is_found_at_its_line(number: int) -> None:
-    text = fenced(
-        "=== shop/a.py", "      6  pass", f"      7 +    {FLAWED[number]}", "=== b.py (new file)", "      1 +x = 1"
-    )
+    flawed = f"      7 +    {FLAWED[number]}"
+    text = fenced("=== shop/a.py", "      6  pass", flawed, "=== b.py (new file)", "      1 +x = 1")
     (found,) = findings(text)["findings"]
     assert (found["file"], found["line"], found["message"]) == ("shop/a.py", 7, FLAWS[number].message)
     assert found["suggestion"] is None or not FLAWS[number].pattern.search(str(found["suggestion"]))
