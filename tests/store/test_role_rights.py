@@ -71,8 +71,8 @@ FUNCTIONS: Final[dict[str, set[str]]] = {
     O: {"now", "uuid7", "put_job", "put_plain", "put_jobs", "enqueue", "raise_refusal", "poke", "check_key"},
     F: {"now", "uuid7", "check_key"},
     P: {
-        "now", "uuid7", "cancel", "close_breaker", "poke", "resolve_effect", "keep_keys", "prune_jobs", "prune_effects",
-        "prune_audit", "prune_old", "check_key", "create_key", "list_keys", "revoke_key",
+        "now", "uuid7", "cancel", "close_breaker", "poke", "resolve_effect", "reopen_effect", "keep_keys", "prune_jobs",
+        "prune_effects", "prune_audit", "prune_old", "check_key", "create_key", "list_keys", "revoke_key",
     },
 }  # fmt: skip
 NOT_FOR_WORKERS: Final = {

@@ -6,7 +6,9 @@ always true. Between the two lies the only doubt, and it is settled by asking
 the outside world, never by guessing.
 
 `Effect` is one try, step by step; `perform_effect` drives it for handlers in
-the event loop, `engine.bridge` for handlers in threads.
+the event loop, `engine.bridge` for handlers in threads. What it writes goes to
+a `Ledger`: the engine's own, or one of an application that keeps rows of its
+own about the effect and writes both in one transaction.
 """
 
 from __future__ import annotations
@@ -40,6 +42,7 @@ from penstock.store.effects import Intent, Standing
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
+    from penstock.engine.ledger import Ledger
     from penstock.engine.running import Running
     from penstock.engine.workplace import Workplace
 
@@ -65,19 +68,28 @@ Settled = Found | Absent
 class Effect:
     """One try of a claim at one effect."""
 
-    __slots__ = ("_place", "_running", "holds_claim", "key", "kind", "token")
+    __slots__ = ("_ledger", "_place", "_running", "holds_claim", "key", "kind", "token")
 
     def __init__(
-        self, place: Workplace, running: Running, name: str, *, key: str | None, holds_claim: bool = False
+        self,
+        place: Workplace,
+        running: Running,
+        name: str,
+        *,
+        key: str | None,
+        token: str | None = None,
+        holds_claim: bool = False,
+        ledger: Ledger = store,
     ) -> None:
         claim = running.claim
         self._place = place
         self._running = running
+        self._ledger = ledger
         # A replay stands for the job it replays: what that one has done is not done again.
         about = f"key:{key}" if key is not None else f"job:{claim.replay_of_job_id or claim.job_id}"
         self.kind = _checked_name(name)
         self.key = f"{claim.job_type}:{name}:{_checked_key(about)}"
-        self.token = make_token(claim.job_type, name, about)
+        self.token = token or make_token(claim.job_type, name, about)
         self.holds_claim = holds_claim
 
     async def intend(self) -> Intent:
@@ -91,7 +103,7 @@ class Effect:
         nonce = uuid4()  # a second try after a lost reply gets the answer of the first
         intent = await persist(
             "effect intent",
-            lambda: store.intend(
+            lambda: self._ledger.intend(
                 self._place.pool,
                 self._place.worker_id,
                 claim,
@@ -113,9 +125,9 @@ class Effect:
     async def unsettled(self, *, repeat: bool) -> None:
         """There is no way to ask about an earlier try: go on only where a repeat is accepted."""
         if repeat:
-            await store.note(self._place.pool, self.key, "settle", "repeated_unsettled")
+            await self._ledger.note(self._place.pool, self.key, "settle", "repeated_unsettled")
             return
-        await store.doubt(self._place.pool, self.key, self._running.claim)
+        await self._ledger.doubt(self._place.pool, self.key, self._running.claim)
         raise EffectUncertain(
             "an earlier attempt may have performed this effect, and there is no way to look it up; "
             "pass settle=..., or repeat_when_uncertain=True to accept a possible second one"
@@ -125,7 +137,7 @@ class Effect:
         """Take the answer about an earlier try; None: it had not happened."""
         if not isinstance(answer, Found | Absent):
             raise SettingsInvalid(f"settle must return Found(...) or Absent(), not {type(answer).__name__}")
-        await store.note(self._place.pool, self.key, "settle", type(answer).__name__.lower())
+        await self._ledger.note(self._place.pool, self.key, "settle", type(answer).__name__.lower())
         return answer if isinstance(answer, Found) else None
 
     async def failed(self, action: str, error: BaseException) -> None:
@@ -133,9 +145,9 @@ class Effect:
         outcome = str(classify(error).error_class)
         with suppress(*connect.AWAY):  # the error of the try itself is the one to tell
             if action == "perform" and isinstance(error, NotPerformed):
-                await store.disprove(self._place.pool, self.key, self._running.claim)
+                await self._ledger.disprove(self._place.pool, self.key, self._running.claim)
                 outcome = f"not_performed {outcome}"
-            await store.note(self._place.pool, self.key, action, outcome)
+            await self._ledger.note(self._place.pool, self.key, action, outcome)
 
     async def mark(self, result: Any) -> Any:
         """Record that the effect has happened, also when its result cannot be kept or the handler is being stopped."""
@@ -158,9 +170,9 @@ class Effect:
     async def _write_mark(self, text: str | None, outcome: str) -> None:
         """A mark that is refused may have been made by an earlier try of this very call; else somebody took over."""
         pool, claim = self._place.pool, self._running.claim
-        if await persist("effect mark", lambda: store.mark(pool, self.key, claim, text, outcome)):
+        if await persist("effect mark", lambda: self._ledger.mark(pool, self.key, claim, text, outcome)):
             return
-        if not await persist("effect mark", lambda: store.marked_by(pool, self.key, claim)):
+        if not await persist("effect mark", lambda: self._ledger.marked_by(pool, self.key, claim)):
             raise LeaseLost(claim.job_id)
 
 

@@ -14,7 +14,7 @@ from penstock.engine.owned import owned
 from penstock.engine.patience import persist, uninterrupted
 from penstock.engine.running import Stop
 from penstock.store import claims as store
-from penstock.store import connect, stages
+from penstock.store import connect, effects, stages
 
 if TYPE_CHECKING:
     import asyncio
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from penstock.contract.policies import Policy
     from penstock.engine.bridge import Bridge
     from penstock.engine.effects import Settled
+    from penstock.engine.ledger import Ledger
     from penstock.engine.running import Running
     from penstock.engine.workplace import Workplace
     from penstock.store.claims import Transaction
@@ -71,6 +72,11 @@ class Job:
     def attempt(self) -> int:
         """The ordinal of this attempt of the stage, from 1."""
         return self._running.attempts + 1
+
+    @property
+    def last_attempt(self) -> bool:
+        """Whether the job ends if this attempt of the stage fails, whatever of."""
+        return self.attempt >= self._running.claim.max_attempts
 
     @property
     def run_id(self) -> UUID:
@@ -188,7 +194,9 @@ class Job:
         perform: Callable[[str], Awaitable[Any]],
         settle: Callable[[str], Awaitable[Settled]] | None = None,
         key: str | None = None,
+        token: str | None = None,
         repeat_when_uncertain: bool = False,
+        ledger: Ledger | None = None,
     ) -> Any:
         """Do something outside the database at most once per key (C-61).
 
@@ -196,17 +204,21 @@ class Job:
         to be remembered. After a crash *settle* is asked first whether it had
         happened. Without *settle* an uncertain effect raises `EffectUncertain`,
         unless *repeat_when_uncertain* accepts a possible second one. Without
-        *key* the effect is this job's own, and that of its replays.
+        *key* the effect is this job's own, and that of its replays. *token* is
+        for an outside that knows the effect by a token of yours; *ledger* for
+        rows of yours that change together with the engine's.
         """
-        with self.one_at_a_time(name, key) as effect:
+        with self.one_at_a_time(name, key, token=token, ledger=ledger) as effect:
             return await perform_effect(
                 effect, perform=perform, settle=settle, repeat_when_uncertain=repeat_when_uncertain
             )
 
     @contextmanager
-    def one_at_a_time(self, name: str, key: str | None) -> Iterator[Effect]:
+    def one_at_a_time(
+        self, name: str, key: str | None, *, token: str | None = None, ledger: Ledger | None = None
+    ) -> Iterator[Effect]:
         """A handler may try an effect again, but not twice at once: nobody could tell the two apart."""
-        effect = Effect(self._place, self._running, name, key=key)
+        effect = Effect(self._place, self._running, name, key=key, token=token, ledger=ledger or effects)
         if self._in_hand is None:
             self._in_hand = set()
         if effect.key in self._in_hand:

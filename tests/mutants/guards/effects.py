@@ -29,8 +29,8 @@ GUARDS: Final = (
     Guard(
         "a doubt goes to a person",
         f"{ENGINE}/effects.py",
-        "        if repeat:\n            await store.note",
-        "        if True:\n            await store.note",
+        "        if repeat:\n            await self._ledger.note",
+        "        if True:\n            await self._ledger.note",
         (f"{EFFECTS}::test_a_doubt_that_nobody_can_settle_goes_to_a_person",),
     ),
     Guard(

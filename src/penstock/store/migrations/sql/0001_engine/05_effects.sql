@@ -99,3 +99,20 @@ begin
     return case when p_happened then 'done' else 'abandoned' end;
 end
 $$;
+
+-- What counted as done turns out not to have happened: the next try performs. Say so only on proof from outside; an effect
+-- that is not done stays as it is. Returns its state, null when there is none.
+create function penstock.reopen_effect(p_effect_key text, p_who text) returns text
+    language plpgsql volatile security definer set search_path = pg_catalog
+as $$
+begin
+    update penstock.effects e
+       set state = 'abandoned', done_at = null, settled_at = penstock.now(), result = null
+     where e.effect_key = p_effect_key and e.state = 'done';
+    if found then
+        insert into penstock.effect_attempts (effect_key, at, action, outcome)
+        values (p_effect_key, penstock.now(), 'settle', left('reopened by ' || p_who, 50));
+    end if;
+    return (select e.state from penstock.effects e where e.effect_key = p_effect_key);
+end
+$$;

@@ -94,10 +94,10 @@ begin
                       key_rate_period) on penstock.types to penstock_operator;
         grant execute on function
             penstock.cancel(uuid, text, text), penstock.close_breaker(text), penstock.poke(text, text),
-            penstock.resolve_effect(text, boolean, text, jsonb), penstock.keep_keys(uuid[]), penstock.prune_jobs(uuid[]),
-            penstock.prune_effects(text[]), penstock.prune_audit(bigint[], interval),
-            penstock.prune_old(text, interval, integer), penstock.check_key(text, bytea), penstock.list_keys(),
-            penstock.revoke_key(text, text),
+            penstock.resolve_effect(text, boolean, text, jsonb), penstock.reopen_effect(text, text),
+            penstock.keep_keys(uuid[]), penstock.prune_jobs(uuid[]), penstock.prune_effects(text[]),
+            penstock.prune_audit(bigint[], interval), penstock.prune_old(text, interval, integer),
+            penstock.check_key(text, bytea), penstock.list_keys(), penstock.revoke_key(text, text),
             penstock.create_key(text, bytea, text, uuid, uuid, text, text, interval) to penstock_operator;
     end if;
     return found_roles;

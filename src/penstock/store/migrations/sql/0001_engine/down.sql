@@ -14,7 +14,7 @@ drop function penstock.settle_items(uuid, bigint, integer[], text[], text[], tim
     penstock.spend_rate(text, text, integer, integer, interval, timestamptz),
     penstock.rate_room(text, text, integer, interval, timestamptz),
     penstock.intend(uuid, bigint, text, text, text, text, boolean, uuid),
-    penstock.resolve_effect(text, boolean, text, jsonb),
+    penstock.resolve_effect(text, boolean, text, jsonb), penstock.reopen_effect(text, text),
     penstock.cancel(uuid, text, text), penstock.enqueue(text, jsonb, text, timestamptz, interval, integer, text, integer),
     penstock.poke(text, text), penstock.put_jobs(text, uuid[], text[], text[], timestamptz, interval, smallint, text[], boolean),
     penstock.put_plain(text, text, uuid, text),
