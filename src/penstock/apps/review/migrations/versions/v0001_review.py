@@ -1,7 +1,7 @@
 """The review application: reviews, what was fetched and found, who is told and whether they were.
 
-Safe before the deploy: it adds a schema, and a trigger on the engine's jobs
-that looks at its own type alone. Going down drops every review; the engine's
+Safe before the deploy: it adds a schema, and triggers on the engine's jobs
+and dead letters that look at its own type alone. Going down drops every review; the engine's
 jobs stay.
 """
 
@@ -26,6 +26,7 @@ def upgrade() -> None:
         f"{FOLDER}/01_reviews.sql",
         f"{FOLDER}/02_deliveries.sql",
         f"{FOLDER}/03_rules.sql",
+        f"{FOLDER}/04_deliveries_rules.sql",
         f"{FOLDER}/07_grants.sql",
         f"{FOLDER}/08_apply.sql",
         folder=SQL,

@@ -22,14 +22,25 @@ begin
         grant select on review.reviews, review.recipients to penstock_worker;
         grant select, insert on review.artifacts, review.parts, review.questions, review.deliveries,
             review.delivery_attempts to penstock_worker;
-        grant update (status, send_count, first_send_at, send_started_at, notification_id, notified_at,
-                      provider_confirmed_at, reconciled_at, last_error_code) on review.deliveries to penstock_worker;
+        grant update (promise, payload, status, send_count, first_send_at, send_started_at, intent_id, notification_id,
+                      notified_at, provider_confirmed_at, reconciled_at, last_error_code, opened_by_job_id)
+            on review.deliveries to penstock_worker;
+        grant update (outcome) on review.delivery_attempts to penstock_worker;
+        grant execute on function review.note_lookup(uuid, text), review.suspect_delivery(uuid), review.redeliver(integer),
+            review.settle_delivery(uuid, boolean, text, text, boolean) to penstock_worker;
     end if;
 
     -- Sees who was told and how that went; of code and findings nothing.
     if 'penstock_operator' = any(found_roles) then
         grant select on review.reviews to penstock_operator;
+        grant select (delivery_id, review_id, changelist_id, recipient, review_version, channel, address, required, promise,
+                      token, status, send_count, first_send_at, send_started_at, notification_id, notified_at,
+                      provider_confirmed_at, reconciled_at, looked_up_at, last_error_code, waived_by, opened_by_job_id,
+                      cleared_count, created_at) on review.deliveries to penstock_operator;
         grant select on review.delivery_attempts to penstock_operator;
+        grant execute on function review.note_lookup(uuid, text), review.suspect_delivery(uuid), review.redeliver(integer),
+            review.settle_delivery(uuid, boolean, text, text, boolean), review.waive_delivery(uuid, text)
+            to penstock_operator;
         grant execute on function review.standing(uuid) to penstock_operator;
     end if;
     return found_roles;
