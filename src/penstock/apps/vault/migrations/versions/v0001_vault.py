@@ -21,7 +21,8 @@ FOLDER = "0001_vault"
 
 def upgrade() -> None:
     """Create the schema of the application and give the roles that exist their rights."""
-    script.run(f"{FOLDER}/01_items.sql", f"{FOLDER}/07_grants.sql", f"{FOLDER}/08_apply.sql", folder=SQL)
+    parts = ("01_items", "03_jobs", "07_grants", "08_apply")
+    script.run(*(f"{FOLDER}/{part}.sql" for part in parts), folder=SQL)
 
 
 def downgrade() -> None:

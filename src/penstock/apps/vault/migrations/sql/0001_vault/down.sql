@@ -1,3 +1,7 @@
+-- The engine's jobs stay; what this application hung on them goes first.
+drop trigger vault_begin_job on penstock.jobs;
+drop trigger vault_end_job on penstock.jobs;
 drop function vault.apply_grants();
 drop table vault.items;
-drop function vault.current_owner();
+drop function vault.end_job(), vault.begin_job(), vault.item_of(jsonb), vault.round_of(text), vault.guard_item(),
+    vault.current_owner();
