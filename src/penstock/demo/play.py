@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Final
 from penstock.demo import press
 from penstock.demo.batches import batches
 from penstock.demo.homes import homes
+from penstock.demo.reviews import reviews
 from penstock.demo.stage import Check, Stage, set_up
 
 if TYPE_CHECKING:
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
 
 Act = Callable[[Stage], Awaitable[list[Check]]]
 
-ACTS: Final[tuple[Act, ...]] = (press.enqueue, press.work, press.mend, press.count, batches, homes)
+ACTS: Final[tuple[Act, ...]] = (press.enqueue, press.work, press.mend, press.count, batches, homes, reviews)
 
 
 async def play(view: View, keep: Path | None = None, acts: tuple[Act, ...] = ACTS) -> bool:
