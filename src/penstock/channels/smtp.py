@@ -169,14 +169,16 @@ async def _take(step: _Step, *, before_data: bool) -> None:
         await step.call()
     except (aiosmtplib.SMTPException, OSError, TimeoutError, ValueError) as error:
         code = error.code if isinstance(error, aiosmtplib.SMTPResponseException) else None
-        failed = failed_of(error, _class_of(code, step.permanent), step.why if code in _PERMANENT else "")
+        failed = failed_of(error, _class_of(error, code, step.permanent), step.why if code in _PERMANENT else "")
     else:
         return
     raise not_taken(failed) if before_data or code is not None else failed
 
 
-def _class_of(code: int | None, permanent: FailureClass) -> FailureClass | None:
+def _class_of(error: Exception, code: int | None, permanent: FailureClass) -> FailureClass | None:
     """What a refusal for good means at this step; None: the tables know better."""
+    if type(error) is aiosmtplib.SMTPException:  # the server lacks what is needed: encryption, a way to log in
+        return FailureClass.CONFIG_INVALID
     if code not in _PERMANENT:
         return None
     if code in _LOGIN_FIRST:

@@ -1,4 +1,4 @@
-"""`penstock emulator`: a loopback OpenAI, Gemini and Anthropic, until told to stop."""
+"""`penstock emulator`: a loopback OpenAI, Gemini, Anthropic and Resend, webhooks and mail, until told to stop."""
 
 from __future__ import annotations
 
@@ -25,10 +25,15 @@ def emulator(
     seed: Annotated[int, typer.Option(help="For ids and for faults with a probability.")] = 0,
     finish_after: Annotated[float, typer.Option(min=0, help="Seconds that a batch takes.")] = 1.0,
     cancel_after: Annotated[float, typer.Option(min=0, help="Seconds that a cancel takes.")] = 0.0,
+    smtp_port: Annotated[
+        int | None, typer.Option(min=0, max=65535, help="Take mails there too; 0 takes a free port. [default: none]")
+    ] = None,
 ) -> None:
     """Speak the providers' APIs on loopback. The first line printed is the URL; nothing is written to disk."""
     script = {} if faults is None else _read(faults)
-    made = _create(host=host, port=port, seed=seed, finish_after=finish_after, cancel_after=cancel_after, script=script)
+    mail = {"mail": smtp_port is not None, "smtp_port": smtp_port or 0}
+    times = {"finish_after": finish_after, "cancel_after": cancel_after}
+    made = _create(host=host, port=port, seed=seed, script=script, **times, **mail)
     try:
         url = made.listen()
     except OSError as error:
@@ -36,6 +41,10 @@ def emulator(
     typer.echo(url)
     for name in ("openai", "gemini", "anthropic"):
         typer.echo(f"{name:<10} {getattr(made, f'{name}_base_url')}")
+    typer.echo(f"{'resend':<10} {made.resend_url}")
+    typer.echo(f"{'webhook':<10} {made.webhook_url('NAME')} signed with {made.webhook_secret}")
+    if smtp_port is not None:
+        typer.echo(f"{'smtp':<10} {':'.join(map(str, made.smtp_address))}")
     made.serve()
 
 

@@ -24,6 +24,8 @@ class Admin:
         return [
             Route("/_emulator/state", self.state, methods=["GET"]),
             Route("/_emulator/calls", self.calls, methods=["GET"]),
+            Route("/_emulator/deliveries", self.deliveries, methods=["GET"]),
+            Route("/_emulator/deliveries/{token}", self.lose, methods=["DELETE"]),
             Route("/_emulator/faults", self.faults, methods=["GET", "POST", "DELETE"]),
             Route("/_emulator/answers", self.answers, methods=["POST", "DELETE"]),
             Route("/_emulator/advance", self.advance, methods=["POST"]),
@@ -43,6 +45,18 @@ class Admin:
             for call in list(self._world.calls)
         ]
         return JSONResponse(shown)
+
+    async def deliveries(self, _request: Request) -> Response:
+        """Every message that was delivered, oldest first, without its address and its text."""
+        shown = [
+            {"channel": each.channel, "token": each.token, "id": each.identity, "at": each.at}
+            for each in self._world.deliveries
+        ]
+        return JSONResponse(shown)
+
+    async def lose(self, request: Request) -> Response:
+        """Forget a message, as a provider that never had it."""
+        return JSONResponse({"lost": self._world.deliveries.lose(request.path_params["token"])})
 
     async def faults(self, request: Request) -> Response:
         """List the kinds and the rules in force; add rules; clear them."""

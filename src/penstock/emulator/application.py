@@ -1,4 +1,4 @@
-"""All providers under one roof: /openai, /gemini, /anthropic and /_emulator."""
+"""All providers and channels under one roof: /openai, /gemini, /anthropic, /resend, /webhook and /_emulator."""
 
 from __future__ import annotations
 
@@ -15,6 +15,8 @@ from penstock.emulator.gemini import calls as gemini_calls
 from penstock.emulator.openai import batches as openai_batches
 from penstock.emulator.openai import calls as openai_calls
 from penstock.emulator.replies import error_body
+from penstock.emulator.resend import Resend
+from penstock.emulator.webhooks import Receiver
 from penstock.emulator.wire import Gate
 from penstock.emulator.world import World
 
@@ -25,6 +27,8 @@ def application(world: World) -> ASGIApp:
         Mount("/openai", routes=[*openai_calls.Calls(world).routes(), *openai_batches.Batches(world).routes()]),
         Mount("/gemini", routes=[*gemini_calls.Calls(world).routes(), *gemini_batches.Batches(world).routes()]),
         Mount("/anthropic", routes=Messages(world).routes()),
+        Mount("/resend", routes=Resend(world).routes()),
+        Mount("/webhook", routes=Receiver(world).routes()),
     ]
     handlers = {404: _unknown, 405: _unknown}
     return Gate(Starlette(routes=[*mounts, *Admin(world).routes()], exception_handlers=handlers), world)

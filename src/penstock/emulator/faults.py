@@ -14,6 +14,8 @@ WHO: Final = frozenset({
     "provider", "method", "path", "token", "custom_id", "text", "nth", "times", "probability", "items", "where",
 })  # fmt: skip
 PROVIDERS: Final = ("openai", "gemini", "anthropic")
+CHANNELS: Final = ("resend", "smtp", "webhook")
+EVERYBODY: Final = (*PROVIDERS, *CHANNELS)
 
 
 @dataclass(slots=True)
@@ -83,8 +85,8 @@ def rule(kind: str, **settings: Any) -> Rule:
     if unknown:
         known = sorted(KINDS[kind].settings)
         raise ValueError(f"the fault {kind!r} knows no {sorted(unknown)}; it takes {known} and {sorted(WHO)}")
-    if settings.get("provider") not in {None, *PROVIDERS}:
-        raise ValueError(f"there is no provider {settings['provider']!r}; there are {', '.join(PROVIDERS)}")
+    if settings.get("provider") not in {None, *EVERYBODY}:
+        raise ValueError(f"there is no provider {settings['provider']!r}; there are {', '.join(EVERYBODY)}")
     who = {name: settings[name] for name in WHO & settings.keys()}
     for name in {"path", "custom_id", "text"} & who.keys():
         who[name] = re.compile(who[name])

@@ -19,6 +19,11 @@ class RemoteEmulator:
         self.openai_base_url = f"{self.url}/openai/v1"
         self.gemini_base_url = f"{self.url}/gemini"
         self.anthropic_base_url = f"{self.url}/anthropic"
+        self.resend_url = f"{self.url}/resend"
+
+    def webhook_url(self, name: str) -> str:
+        """Where *name* gets webhooks."""
+        return f"{self.url}/webhook/{name}"
 
     def state(self) -> dict[str, Any]:
         """Counts per provider; per submission token the batches created, live and kept."""
@@ -27,6 +32,14 @@ class RemoteEmulator:
     def calls(self) -> list[dict[str, Any]]:
         """The latest requests, oldest first."""
         return list(self._ask("GET", "calls"))
+
+    def deliveries(self) -> list[dict[str, Any]]:
+        """Every message that was delivered, oldest first: channel, token, id and time."""
+        return list(self._ask("GET", "deliveries"))
+
+    def lose(self, token: str) -> None:
+        """Forget a message, as a provider that never had it."""
+        self._ask("DELETE", f"deliveries/{token}")
 
     def add_fault(self, kind: str, **settings: Any) -> None:
         """Put a fault in force."""

@@ -9,6 +9,7 @@ from starlette.responses import JSONResponse, Response
 
 from penstock.emulator.faults import Rule
 
+FAULT: Final = 500  # from this status on it is the provider's own
 PAGE: Final = "<html><head><title>502 Bad Gateway</title></head><body><h1>Bad Gateway</h1></body></html>"
 _ANTHROPIC_TYPES: Final[Mapping[int, str]] = {
     400: "invalid_request_error",
@@ -33,6 +34,18 @@ _GEMINI_WORDS: Final[Mapping[int, str]] = {
     503: "UNAVAILABLE",
     504: "DEADLINE_EXCEEDED",
 }
+_RESEND_NAMES: Final[Mapping[int, str]] = {
+    400: "validation_error",
+    401: "missing_api_key",
+    403: "invalid_api_key",
+    404: "not_found",
+    405: "method_not_allowed",
+    409: "concurrent_idempotent_requests",
+    422: "validation_error",
+    429: "rate_limit_exceeded",
+    451: "security_error",
+    500: "internal_server_error",
+}
 _OPENAI_TYPES: Final[Mapping[int, str]] = {
     429: "requests",
     500: "server_error",
@@ -54,6 +67,9 @@ def error_body(provider: str, status: int, code: str | None, message: str, param
     if provider == "anthropic":
         kind = code if code and code.endswith("_error") else _ANTHROPIC_TYPES.get(status, "api_error")
         return {"type": "error", "error": {"type": kind, "message": message}, "request_id": "req_emulated"}
+    if provider in {"resend", "webhook"}:
+        name = code or _RESEND_NAMES.get(status, "application_error" if status >= FAULT else "unexpected")
+        return {"statusCode": status, "name": name, "message": message}
     if provider == "gemini":
         word = _GEMINI_WORDS.get(status, "UNKNOWN")
         if code == "API_KEY_INVALID":
@@ -78,7 +94,11 @@ class _Preset(NamedTuple):
 
 _PRESETS: Final[Mapping[str, _Preset]] = {
     "rate_limited": _Preset(429, {"openai": "rate_limit_exceeded"}, "Rate limit reached. Please try again later."),
-    "quota": _Preset(429, {"openai": "insufficient_quota"}, "You exceeded your current quota, please check your plan."),
+    "quota": _Preset(
+        429,
+        {"openai": "insufficient_quota", "resend": "daily_quota_exceeded"},
+        "You exceeded your current quota, please check your plan.",
+    ),
     "server_error": _Preset(500, {"openai": "server_error"}, "The server had an error while processing your request."),
     "bad_gateway": _Preset(502, {}, PAGE),
     "unavailable": _Preset(503, {}, "The service is currently unavailable."),

@@ -14,8 +14,10 @@ import uvicorn
 from penstock.emulator.answers import Answering, Answers
 from penstock.emulator.application import application
 from penstock.emulator.batches import Batch
+from penstock.emulator.deliveries import Deliveries
 from penstock.emulator.faults import Faults
 from penstock.emulator.files import File
+from penstock.emulator.webhooks import SECRET
 from penstock.emulator.wire import Protocol
 from penstock.emulator.world import Call, Settings, World
 
@@ -23,7 +25,7 @@ START_SECONDS = 10.0
 
 
 class Emulator:
-    """Loopback OpenAI, Gemini and Anthropic.
+    """Loopback OpenAI, Gemini and Anthropic, and three channels: Resend, webhooks, mail.
 
         async with Emulator(finish_after=60) as emulator:
             client = AsyncOpenAI(base_url=emulator.openai_base_url, api_key="any", max_retries=0)
@@ -48,6 +50,9 @@ class Emulator:
         models: Sequence[str] | None = None,
         file_active_after: float = 0.0,
         answer: Answering | None = None,
+        mail: bool = False,
+        smtp_port: int = 0,
+        webhook_secret: str = SECRET,
         script: Mapping[str, Any] | None = None,
     ) -> None:
         settings = Settings(
@@ -57,10 +62,12 @@ class Emulator:
             keys=keys,
             models=models,
             file_active_after=file_active_after,
+            webhook_secret=webhook_secret,
         )
         self.world = World.create(settings, frozen=frozen, answer=answer)
         self.load(script or {})
         self._address = (host, port)
+        self._smtp_port = smtp_port if mail else None
         self._server: Server | None = None
         self._thread: threading.Thread | None = None
 
@@ -93,6 +100,11 @@ class Emulator:
         """Every file, oldest first."""
         self.world.settle()
         return list(self.world.files.values())
+
+    @property
+    def deliveries(self) -> Deliveries:
+        """What the channels have delivered: `count(token)`, `by_token()`, `lose(token)`."""
+        return self.world.deliveries
 
     @property
     def calls(self) -> list[Call]:
@@ -139,9 +151,30 @@ class Emulator:
         """For `anthropic.Anthropic(base_url=...)`."""
         return f"{self.url}/anthropic"
 
+    @property
+    def resend_url(self) -> str:
+        """For the setting `resend_url`, and for `resend.api_url`."""
+        return f"{self.url}/resend"
+
+    @property
+    def webhook_secret(self) -> str:
+        """For the setting `webhook_secret`: what the receiver checks signatures with."""
+        return self.world.settings.webhook_secret
+
+    def webhook_url(self, name: str) -> str:
+        """Where *name* gets webhooks."""
+        return f"{self.url}/webhook/{name}"
+
+    @property
+    def smtp_address(self) -> tuple[str, int]:
+        """Host and port of the mail server, which `mail=True` opens."""
+        if self._server is None or self._server.smtp is None:
+            raise RuntimeError("the emulator has no mail server; make it with mail=True, and start it")
+        return self._server.smtp_address
+
     def start(self) -> Self:
         """Listen, in a thread."""
-        self._server = server = Server(self.world, *self._address)
+        self._server = server = Server(self.world, *self._address, self._smtp_port)
         self._thread = threading.Thread(target=server.run, name="emulator", daemon=True)
         self._thread.start()
         if not server.listening.wait(START_SECONDS):
@@ -156,12 +189,12 @@ class Emulator:
 
     def serve(self) -> None:
         """Listen in this thread until a signal comes."""
-        self._server = self._server or Server(self.world, *self._address)
+        self._server = self._server or Server(self.world, *self._address, self._smtp_port)
         self._server.run()
 
     def listen(self) -> str:
         """Bind the port without serving yet; the URL is known from here on."""
-        self._server = Server(self.world, *self._address)
+        self._server = Server(self.world, *self._address, self._smtp_port)
         return self._server.url
 
     def __enter__(self) -> Self:
@@ -186,7 +219,7 @@ class Emulator:
 class Server(uvicorn.Server):
     """One listening socket. It does not wait for clients when it is told to leave."""
 
-    def __init__(self, world: World, host: str, port: int) -> None:
+    def __init__(self, world: World, host: str, port: int, smtp_port: int | None = None) -> None:
         super().__init__(
             uvicorn.Config(
                 application(world),
@@ -203,6 +236,10 @@ class Server(uvicorn.Server):
         self._socket = socket.create_server((host, port), backlog=512)
         # Connections inherit it. Without it the body of a reply waits 40 ms for the client to acknowledge the head.
         self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        self.smtp = None if smtp_port is None else socket.create_server((host, smtp_port), backlog=512)
+        self.smtp_address = (host, 0 if self.smtp is None else int(self.smtp.getsockname()[1]))
+        self._mails: asyncio.Server | None = None
+        self._world = world
         self.listening = threading.Event()
         self.url = f"http://{host}:{self._socket.getsockname()[1]}"
 
@@ -213,6 +250,10 @@ class Server(uvicorn.Server):
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         """Tell when clients may come."""
         await super().startup(sockets)
+        if self.smtp is not None:
+            from penstock.emulator.smtp import Sink
+
+            self._mails = await Sink(self._world).listen(self.smtp)
         self.listening.set()
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:  # noqa: ARG002 - uvicorn's signature
@@ -228,4 +269,6 @@ class Server(uvicorn.Server):
         """Close every connection at once: a client that waits for a delayed reply waits no longer."""
         for connection in list(self.server_state.connections):
             connection.transport.abort()
+        if self._mails is not None:
+            self._mails.close()
         await super().shutdown(sockets)

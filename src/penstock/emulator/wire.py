@@ -19,15 +19,16 @@ from starlette.responses import JSONResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
-from penstock.emulator.faults import PROVIDERS, Occasion, Rule
+from penstock.emulator.faults import EVERYBODY, Occasion, Rule
 from penstock.emulator.kinds import Family
 from penstock.emulator.replies import scripted
 from penstock.emulator.world import Call, World
 
 TRANSPORT: Final = "emulator.transport"
+_TOKENS: Final = frozenset({b"idempotency-key", b"webhook-id"})
 _RESET: Final = struct.pack("ii", 1, 0)  # SO_LINGER 0: close with RST
 _CUSTOM_IDS: Final = re.compile(rb'"(?:custom_id|key)"\s*:\s*"([^"]*)"')
-_ID: Final = re.compile(r"(/(?:batches|files|models)/)[^/:]+")
+_ID: Final = re.compile(r"(/(?:batches|files|models|emails)/)[^/:]+")
 
 
 class Protocol(H11Protocol):
@@ -55,7 +56,7 @@ class Gate:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Let one request through, or spoil it."""
         provider = scope.get("path", "/").split("/")[1]
-        if scope["type"] != "http" or provider not in PROVIDERS:
+        if scope["type"] != "http" or provider not in EVERYBODY:
             await self._app(scope, receive, send)
             return
         visit = Visit(self._world, provider, scope, receive, send)
@@ -99,6 +100,11 @@ class Visit:
         path = self.path.removeprefix(f"/{self._provider}")
         return f"{self.method} {_ID.sub(lambda found: found[1] + '*', path)}"
 
+    @property
+    def _token(self) -> str:
+        """What names the message to a channel, whichever it is."""
+        return " ".join(value.decode("latin-1") for name, value in self._scope["headers"] if name in _TOKENS)
+
     def note(self) -> None:
         """Remember it, once: before the client can know how it went, so that whoever has an answer finds its call."""
         if not self._noted:
@@ -116,6 +122,7 @@ class Visit:
             self._provider,
             self.method,
             self.path,
+            token=self._token,
             custom_ids=self._custom_ids,
             text=lambda: self._body.decode("utf-8", "replace"),
         )

@@ -12,7 +12,8 @@ from typing import Any, Final
 from penstock.emulator.answers import Answering, Answers
 from penstock.emulator.batches import Batch
 from penstock.emulator.clock import Clock
-from penstock.emulator.faults import PROVIDERS, Faults, Occasion, Rule
+from penstock.emulator.deliveries import Deliveries
+from penstock.emulator.faults import CHANNELS, PROVIDERS, Faults, Occasion, Rule
 from penstock.emulator.files import File
 from penstock.emulator.flaws import spoil
 from penstock.emulator.kinds import Family
@@ -36,6 +37,7 @@ class Settings:
     max_items: int = 50_000
     max_file_bytes: int = 200 * MEGABYTE
     file_active_after: float = 0.0  # Gemini: seconds that an upload is PROCESSING
+    webhook_secret: str = field(default="", repr=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,6 +62,7 @@ class World:
     answers: Answers
     files: dict[str, File] = field(default_factory=dict)
     batches: dict[str, Batch] = field(default_factory=dict)
+    deliveries: Deliveries = field(default_factory=Deliveries)
     calls: deque[Call] = field(default_factory=lambda: deque(maxlen=CALLS_KEPT))
     counts: Counter[tuple[str, str]] = field(default_factory=Counter)
     problems: list[Exception] = field(default_factory=list)  # bugs of the emulator itself
@@ -131,6 +134,7 @@ class World:
         """Forget everything that was sent; settings, clock and the answering function stay."""
         self.files.clear()
         self.batches.clear()
+        self.deliveries.clear()
         self.calls.clear()
         self.counts.clear()
         self.faults.clear()
@@ -139,7 +143,14 @@ class World:
     def state(self) -> dict[str, Any]:
         """Counts for those who check: files, batches, calls and, per submission, its batches."""
         self.settle()
-        return {"now": self.clock.now(), **{provider: self._state_of(provider) for provider in PROVIDERS}}
+        providers = {provider: self._state_of(provider) for provider in PROVIDERS}
+        return {"now": self.clock.now(), **providers, **{channel: self._sent_over(channel) for channel in CHANNELS}}
+
+    def _sent_over(self, channel: str) -> dict[str, Any]:
+        return {"calls": self._calls_of(channel), "deliveries": self.deliveries.by_token(channel)}
+
+    def _calls_of(self, name: str) -> dict[str, int]:
+        return {what: many for (who, what), many in sorted(self.counts.items()) if who == name}
 
     def _state_of(self, provider: str) -> dict[str, Any]:
         batches = [batch for batch in list(self.batches.values()) if batch.provider == provider]
@@ -147,7 +158,7 @@ class World:
         return {
             "files": sum(file.provider == provider for file in list(self.files.values())),
             "batches": len(batches),
-            "calls": {what: many for (who, what), many in sorted(self.counts.items()) if who == provider},
+            "calls": self._calls_of(provider),
             "stages": dict(Counter(str(batch.stage(now)) for batch in batches)),
             "tokens": _by_token(batches),
         }
