@@ -32,6 +32,7 @@ GROUPS: Final[Mapping[str, str]] = {
     "batches": "batches",
     "spend": "spend",
     "rewrite": "rewrite",
+    "review": "review",
     "stats": "stats",
     "migrate": "migrate",
     "roles": "roles",

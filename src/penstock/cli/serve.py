@@ -18,9 +18,11 @@ if TYPE_CHECKING:
     import socket
     from collections.abc import AsyncIterator, Mapping
 
+    from penstock.apps.review.application import Reviews
     from penstock.apps.rewrite.application import Rewrites
     from penstock.settings import Settings
     from penstock.store.api_keys import Scope
+    from penstock.web.ports import Homes
 
 app = typer.Typer(name="serve", add_completion=False)
 
@@ -65,14 +67,13 @@ def _serve(settings: Settings) -> None:
 
 async def _work(settings: Settings, dsns: Mapping[Scope, str], listening: socket.socket) -> None:
     from penstock.web import Logins, create_app
-    from penstock.web.homes import KeptHomes
     from penstock.web.server import Server
 
     given = Logins(dsns, insecure=settings.insecure, prepared=settings.prepared_statements)
     # The logins first: what is wrong with them is told before the slower parts are made ready.
-    async with given as logins, _rewrites(settings, dsns) as rewrites:
-        homes = None if rewrites is None else KeptHomes(rewrites)
-        server = Server(create_app(settings, logins, rewriting=rewrites, homes=homes), listening)
+    async with given as logins, _rewrites(settings, dsns) as rewrites, _reviews(settings, dsns) as reviews:
+        made = create_app(settings, logins, rewriting=rewrites, homes=_homes(rewrites), reviewing=reviews)
+        server = Server(made, listening)
         typer.echo(server.url)
         await server.work()
 
@@ -81,12 +82,13 @@ async def _work(settings: Settings, dsns: Mapping[Scope, str], listening: socket
 async def _rewrites(settings: Settings, dsns: Mapping[Scope, str]) -> AsyncIterator[Rewrites | None]:
     """The orchestrator's side of the rewrite application, where it has a login.
 
+    Whoever serves reviews and has no key for texts serves no rewrites.
     Its models of languages are loaded now: the first message would wait for
     them, and everybody else with it.
     """
     from penstock.store.api_keys import Scope
 
-    if Scope.ORCHESTRATOR not in dsns:
+    if Scope.ORCHESTRATOR not in dsns or (settings.text_keys is None and settings.review_sources is not None):
         yield None
         return
     from penstock.apps.rewrite.application import rewrite_app
@@ -96,6 +98,30 @@ async def _rewrites(settings: Settings, dsns: Mapping[Scope, str]) -> AsyncItera
     async with rewrites.app:
         await asyncio.to_thread(warm_up, settings.rewrite_languages or None)
         yield rewrites
+
+
+def _homes(rewrites: Rewrites | None) -> Homes | None:
+    """What keeps homes, beside what rewrites."""
+    if rewrites is None:
+        return None
+    from penstock.web.homes import KeptHomes
+
+    return KeptHomes(rewrites)
+
+
+@asynccontextmanager
+async def _reviews(settings: Settings, dsns: Mapping[Scope, str]) -> AsyncIterator[Reviews | None]:
+    """The orchestrator's side of the review application, where it has a login and sources."""
+    from penstock.store.api_keys import Scope
+
+    if Scope.ORCHESTRATOR not in dsns or settings.review_sources is None:
+        yield None
+        return
+    from penstock.apps.review.application import review_app
+
+    reviews = review_app(settings.model_copy(update={"dsn": dsns[Scope.ORCHESTRATOR]}))
+    async with reviews.app:
+        yield reviews
 
 
 def _dsns(settings: Settings) -> dict[Scope, str]:

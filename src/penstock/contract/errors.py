@@ -137,7 +137,9 @@ class NotFound(PenstockError):
     """No row of this id."""
 
     def __init__(self, what: str, identity: object) -> None:
-        command = {"dead letter": "dead", "batch": "batches"}.get(what, f"{what.replace(' ', '-')}s")
+        command = {"dead letter": "dead", "batch": "batches", "review": "review"}.get(
+            what, f"{what.replace(' ', '-')}s"
+        )
         super().__init__(f"no {what} {identity}; `penstock {command} list` shows what is there")
         self.what = what
         self.identity = identity

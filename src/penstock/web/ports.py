@@ -1,4 +1,4 @@
-"""What the routes ask of the application behind them: a rewrite taken on, homes and their people kept."""
+"""What the routes ask of the applications behind them: a rewrite taken on, homes kept, a changelist reviewed."""
 
 from __future__ import annotations
 
@@ -9,6 +9,8 @@ if TYPE_CHECKING:
     from datetime import timedelta
     from uuid import UUID
 
+    from penstock.apps.review.creation import Created
+    from penstock.apps.review.models import Recipient, Review
     from penstock.apps.rewrite.models import Surface
 
 
@@ -54,3 +56,22 @@ class Homes(Protocol):
         self, home_id: UUID, user_id: UUID, tone: str | None, blocked_terms: Sequence[str]
     ) -> None:
         """Say what a member wishes from now on."""
+
+
+class Reviewing(Protocol):
+    """Makes reviews, and tells how they stand."""
+
+    async def create_review(
+        self,
+        *,
+        idempotency_key: str,
+        changelist_id: str,
+        review_version: int,
+        recipients: Sequence[Recipient],
+        rerun: bool,
+        label: str | None,
+    ) -> Created:
+        """Persist and enqueue, or return what is there (C-47)."""
+
+    async def read_review(self, review_id: UUID) -> Review:
+        """A review as it stands; `NotFound` for none."""

@@ -35,11 +35,15 @@ PROBLEMS: Final[Mapping[str, tuple[int, str]]] = {
     "method_not_allowed": (405, "This method is not for this path."),
     "body_too_slow": (408, "The body did not arrive in time."),
     "idempotency_conflict": (409, "This Idempotency-Key came before, with another message."),
+    "idempotency_key_reused": (409, "This Idempotency-Key belongs to work of another time; use a new one."),
+    "rerun_not_allowed": (409, "Only an explicit rerun with a higher version makes new work for this changelist."),
     "body_too_large": (413, "The body is larger than allowed."),
     "media_type_refused": (415, "The body has to be application/json, as it is."),
     "input_invalid": (422, "The input does not fit; see errors."),
     "home_unknown": (422, "There is no such home, or it was erased."),
     "member_unknown": (422, "This home has no such member."),
+    "recipient_invalid": (422, "Somebody who is to be told cannot be reached, or is named twice."),
+    "review_refused": (422, "There can be no such review here."),
     "too_many_streams": (429, "This key has too many open streams."),
     "internal_error": (500, "Something is broken here; the request_id helps to find it."),
     "rewrite_unavailable": (503, "The rewrite cannot be taken now."),
@@ -87,6 +91,14 @@ class Refused(HTTPException):
         super().__init__(PROBLEMS.get(code, (HTTPStatus.UNPROCESSABLE_ENTITY, ""))[0], headers=dict(headers or {}))
         self.code = code
         self.more = dict(more or {})
+
+
+def handed(request: Request, name: str) -> Any:
+    """The application behind the routes that is called *name*; where there is none, the request is refused."""
+    found = getattr(request.app.state, name)
+    if found is None:
+        raise Refused("switched_off")
+    return found
 
 
 def problem(

@@ -23,7 +23,7 @@ from penstock.web.event_stream import MEDIA_TYPE, EventStream
 from penstock.web.keys import Calling, routes_for
 from penstock.web.names import Input, readable
 from penstock.web.ports import Homes, Rewriting
-from penstock.web.problems import Refused
+from penstock.web.problems import Refused, handed
 from penstock.web.streams import Stream, Streams
 
 LONGEST_DELAY: Final = 366 * 86_400
@@ -101,7 +101,7 @@ async def submit(
 ) -> RewriteTaken:
     """Hand a message in for rewriting. The answer comes before any provider is asked (Q-83)."""
     caller.require_home(message.home_id)
-    rewriting: Rewriting = request.app.state.rewriting
+    rewriting: Rewriting = handed(request, "rewriting")
     delay = message.reveal_delay_seconds
     try:
         taken = await rewriting.submit_rewrite(
@@ -177,5 +177,5 @@ async def follow(request: Request, caller: Calling, last_event_id: LastEventId =
 
 
 def _kept(request: Request) -> Homes:
-    homes: Homes = request.app.state.homes
+    homes: Homes = handed(request, "homes")
     return homes

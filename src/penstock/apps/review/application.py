@@ -18,9 +18,7 @@ from penstock.apps.review import statuses
 from penstock.apps.review.creation import Creation
 from penstock.apps.review.critic import SCHEMA
 from penstock.apps.review.models import FETCH, JOB_TYPE, LLM, NOTIFY, ReviewArgs
-from penstock.apps.review.sources.registry import load_sources
 from penstock.apps.review.stages import Stages
-from penstock.channels.registry import Channels
 from penstock.contract.contract_types import review_processing
 from penstock.contract.policies import Dispatch
 from penstock.engine.app import Penstock
@@ -34,6 +32,7 @@ if TYPE_CHECKING:
     from penstock.apps.review.creation import Created
     from penstock.apps.review.models import Review
     from penstock.apps.review.sources.registry import Sources
+    from penstock.channels.registry import Channels
     from penstock.engine.registry import JobType
     from penstock.store.connect import Pool, Pooled
 
@@ -140,6 +139,9 @@ def review_app(settings: Settings | None = None, **overrides: Any) -> Reviews:
 
     Refuses to begin with sources that do not hold together.
     """
+    from penstock.apps.review.sources.registry import load_sources  # with these come the extras of the application
+    from penstock.channels.registry import Channels
+
     given = settings or load_settings(**overrides)
     sources = load_sources(given.review_sources)
     return Reviews(ReviewApp(settings=given), sources, Channels(given))

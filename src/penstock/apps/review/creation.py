@@ -134,13 +134,17 @@ class Creation:
     ) -> Asked:
         """The request, if all of it can be; the first thing that cannot is told."""
         return Asked(
-            self._changelist(changelist_id), _version(review_version), self._recipients(recipients), rerun, _label(label)
+            self._changelist(changelist_id),
+            _version(review_version),
+            self._recipients(recipients),
+            rerun,
+            _label(label),
         )
 
     def _changelist(self, changelist_id: object) -> str:
         """*changelist_id*, if its source is configured here and could have such a changelist."""
         parts = CHANGELIST.fullmatch(changelist_id) if isinstance(changelist_id, str) else None
-        if parts is None:
+        if parts is None or not parts["ref"].isprintable():
             raise EnqueueRefused("a changelist is <source>:<ref>, such as shop:4f1c2aa or hub:17; this one is not")
         ref = self._reviews.sources.get(parts["source"]).checked(parts["ref"])
         return f"{parts['source']}:{ref}"
@@ -167,9 +171,11 @@ class Creation:
         except ValidationError as misfit:
             where = ", ".join(sorted({str(error["loc"][0]) for error in misfit.errors() if error["loc"]}))
             raise RecipientInvalid(
-                f"recipient {number} does not fit ({where or 'no object'}); it has a channel (resend, smtp or webhook), "
-                "an address, and may be required or not"
+                f"recipient {number} does not fit ({where or 'no object'}); it has a channel (resend, smtp or "
+                "webhook), an address, and may be required or not"
             ) from None
+        if not recipient.address.isprintable():
+            raise RecipientInvalid(f"recipient {number} has an address that nobody could type; check it")
         try:
             address = self._reviews.channels.checked(recipient.channel, recipient.address)
         except RecipientInvalid as refused:
