@@ -12,6 +12,7 @@ from tests.mutants.guards import (
     batches,
     claiming,
     collecting,
+    critics,
     database,
     effects,
     enqueueing,
@@ -34,4 +35,5 @@ GUARDS: Final = (
     *scenarios.GUARDS,
     *batches.GUARDS,
     *collecting.GUARDS,
+    *critics.GUARDS,
 )

@@ -88,7 +88,7 @@ def test_of_a_flood_the_gravest_are_shown_and_the_rest_is_counted() -> None:
     assert "1 critical, 100 note" in message.subject
     assert "line 5000: CRITICAL" in message.text
     assert message.text.count(": NOTE\n") == message.html.count(">note</span>") == MOST_SHOWN - 1
-    assert "1 finding less grave than these are not shown here." in message.text
+    assert "1 finding that is less grave than these: not shown here." in message.text
 
 
 def test_of_many_skipped_files_some_are_named_and_the_rest_is_counted() -> None:

@@ -111,7 +111,8 @@ class Summary:
         """What was left out, so that nobody takes a short list for a whole one."""
         said = []
         if self.more:
-            said.append(f"{counted(self.more, 'finding')} less grave than these are not shown here.")
+            less = counted(self.more, "finding that is", "findings that are")
+            said.append(f"{less} less grave than these: not shown here.")
         if self.dropped:
             remarks = counted(self.dropped, "remark was", "remarks were")
             said.append(f"{remarks} left out: not at a line of this change, or after the gravest fifty.")
