@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from penstock.emulator.critics import findings, is_critic
+from penstock.emulator.enrichers import enrichment, is_enricher
 from penstock.emulator.instances import instance
 from penstock.emulator.questions import Question, compact
 from penstock.emulator.sentences import polite
@@ -17,11 +18,13 @@ SETTINGS: Final = frozenset({"contains", "regex", "model", "custom_id", "answer"
 
 
 def default_answer(question: Question) -> str:
-    """Honours a requested schema: findings for a critic's, polite words for any other; without one, a sentence."""
+    """Honours a requested schema: findings for a critic's, facts for a cataloguer's, else polite words."""
     if question.schema is None:
         return polite(question.text)
     if is_critic(question.schema):
         return compact(findings(question.text))
+    if is_enricher(question.schema):
+        return compact(enrichment(question.text))
     return compact(instance(question.schema, question.text))
 
 

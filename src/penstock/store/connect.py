@@ -40,11 +40,14 @@ AWAY: Final[tuple[type[Exception], ...]] = (
 )
 
 
-async def connect(dsn: str, *, name: str = "penstock") -> asyncpg.Connection[Any]:
-    """Open one connection; a server that is away raises `DatabaseUnavailable`."""
+async def connect(dsn: str, *, name: str = "penstock", prepared: bool = True) -> asyncpg.Connection[Any]:
+    """Open one connection; a server that is away raises `DatabaseUnavailable`. *prepared* is off behind a pooler."""
     try:
         connection = await asyncpg.connect(
-            dsn, timeout=CONNECT_TIMEOUT, server_settings={**SESSION, "application_name": name}
+            dsn,
+            timeout=CONNECT_TIMEOUT,
+            statement_cache_size=100 if prepared else 0,
+            server_settings={**SESSION, "application_name": name},
         )
     except Exception as error:
         raise unavailable(error, dsn) from None

@@ -1,0 +1,1 @@
+select id, kind, content, status, enrichment_round from vault.items where id = cast($1 as uuid) for update
