@@ -84,7 +84,8 @@ def target_of(url: str) -> Target:
         raise _no_url() from None
     host = (parts.hostname or "").rstrip(".")
     readable = url.isascii() and url.isprintable() and not set(url) & set(' \\"<>^`{|}#') and len(url) <= _LONGEST
-    if not (readable and parts.scheme in (_PLAIN, "https") and port != 0 and "@" not in parts.netloc and is_host(host)):
+    plain = "@" not in parts.netloc and ("[" in parts.netloc) is (":" in host)  # brackets are for IPv6 and for nobody
+    if not (readable and plain and parts.scheme in (_PLAIN, "https") and port != 0 and is_host(host)):
         raise _no_url()
     return Target(parts.scheme, host, port or (80 if parts.scheme == _PLAIN else 443))
 

@@ -11,6 +11,7 @@ _LABEL: Final = r"[A-Za-z0-9](?:[A-Za-z0-9_-]{0,61}[A-Za-z0-9])?"
 _HOST: Final = re.compile(rf"{_LABEL}(?:\.{_LABEL}){{0,60}}", re.ASCII)
 _MAIL: Final = re.compile(rf"(?P<local>{_ATOM}(?:\.{_ATOM})*)@(?P<domain>{_LABEL}(?:\.{_LABEL})*)", re.ASCII)
 _NAMED: Final = re.compile(r"(?P<name>[^<>\"\\,;:@\x00-\x1f\x7f]{1,100}) <(?P<address>[^<>]{1,320})>")
+_NUMBER: Final = re.compile(r"[0-9]+|0[xX][0-9A-Fa-f]*", re.ASCII)
 _LONGEST_LOCAL: Final = 64
 _LONGEST_DOMAIN: Final = 253
 _LONGEST_MAIL: Final = 254
@@ -23,7 +24,7 @@ def is_mail_address(text: str) -> bool:
         match is not None
         and len(text) <= _LONGEST_MAIL
         and len(match["local"]) <= _LONGEST_LOCAL
-        and not match["domain"].rpartition(".")[2].isdigit()
+        and not _NUMBER.fullmatch(match["domain"].rpartition(".")[2])
     )
 
 
@@ -39,7 +40,7 @@ def is_host(text: str) -> bool:
     return is_ip(text) or (
         len(text) <= _LONGEST_DOMAIN
         and _HOST.fullmatch(text) is not None
-        and not text.rpartition(".")[2].isdigit()  # 127.1 and 2130706433 are addresses in disguise
+        and not _NUMBER.fullmatch(text.rpartition(".")[2])  # 127.1, 2130706433 and 0x7f000001 are this machine
     )
 
 
