@@ -27,8 +27,8 @@ def quoted(path: str) -> str:
 
 
 def sided(name: str) -> str | None:
-    """The path behind `--- ` or `+++ `; None for a side that has no file."""
-    path = plain(name if name.startswith('"') else name.partition("\t")[0])
+    """The path behind `--- ` or `+++ `, up to a tab; None for a side that has no file."""
+    path = plain(name.partition("\t")[0])
     return None if path == NOWHERE else _bare(path)
 
 

@@ -130,7 +130,7 @@ def changes_of(draw: st.DrawFn) -> Changes:
 
 
 @given(changes_of(), st.integers(cutting.LEAST_TOKENS, 3_000))
-@settings(max_examples=60)
+@settings(max_examples=30)
 def test_every_line_of_the_new_side_is_in_exactly_one_part_and_every_part_in_its_budget(
     changes: Changes, tokens: int
 ) -> None:
@@ -144,7 +144,7 @@ def test_every_line_of_the_new_side_is_in_exactly_one_part_and_every_part_in_its
 
 
 @given(changes_of(), st.integers(cutting.LEAST_TOKENS, 3_000))
-@settings(max_examples=40)
+@settings(max_examples=30)
 def test_a_hunk_is_cut_only_if_it_alone_exceeds_the_budget(changes: Changes, tokens: int) -> None:
     parts = cut(changes, tokens=tokens, most=10**6)
     for file in changes.files:

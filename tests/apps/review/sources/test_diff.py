@@ -89,6 +89,7 @@ def test_a_new_name_alone_is_skipped_and_with_a_change_is_shown(word: bytes, rea
     [
         (rb'"b/\303\244\tb\"c\\d"', 'ä�b"c\\d'),  # a tab moves the cursor
         (rb'"b/\377"', "�"),
+        (b'"b/\\303\\244 b"\t', "ä b"),
         (b"b/with space\t", "with space"),
         ("b/\u202egnp.exe".encode(), "�gnp.exe"),  # so does an override of the direction
     ],

@@ -16,7 +16,7 @@ from urllib.parse import urlsplit
 
 from pydantic import AfterValidator, Field, SecretStr, ValidationError, model_validator
 
-from penstock.apps.review.models import CHANGELIST, Strict
+from penstock.apps.review.models import Strict
 from penstock.apps.review.sources.gerrit import GerritSource
 from penstock.apps.review.sources.git import GitSource
 from penstock.apps.review.sources.github import GitHubSource
@@ -27,7 +27,6 @@ from penstock.providers.endpoints import is_loopback
 _LARGEST_FILE: Final = 1_000_000
 _NAME: Final = re.compile(r"[a-z][a-z0-9_-]{0,49}", re.ASCII)
 _SEGMENT: Final = r"[A-Za-z0-9_-][A-Za-z0-9._-]{0,99}"  # neither . nor ..
-SHAPE: Final = "a changelist is named <source>:<ref>, such as shop:4f2a9c1 or hub:17"
 
 
 def _absolute(path: str) -> str:
@@ -122,14 +121,6 @@ class Sources:
             known = f"there is {', '.join(self.names)}" if self._sources else "none is set up: PENSTOCK_REVIEW_SOURCES"
             raise EnqueueRefused(f"no source is called {name[:50]!r}; {known}")
         return found
-
-    def locate(self, changelist_id: str) -> tuple[Source, str]:
-        """The source of a changelist and its ref there, in its one spelling; asks nobody whether it exists."""
-        found = CHANGELIST.fullmatch(changelist_id)
-        if found is None:
-            raise EnqueueRefused(f"this names no changelist; {SHAPE}")
-        source = self.get(found["source"])
-        return source, source.checked(found["ref"])
 
 
 def load_sources(text_or_file: str | None) -> Sources:
