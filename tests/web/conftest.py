@@ -25,6 +25,12 @@ ADVICE = (
     '{"classifier_version": "rules-1", "detected_language": "en", "language_confidence": "high", "topics": [], '
     '"intent": "complaint", "rewrite_strength": "light_touch", "safety_flags": []}'
 )
+# The type as a worker makes it known, and a source that nobody fetches from here.
+REVIEW_ROW = (
+    "insert into penstock.types (job_type, policy, stages, max_attempts, dispatch, audited, replayable) "
+    "values ('review_processing', '{}', '{fetch,llm,notify}', 5, 'notify', true, true)"
+)
+SOURCES = '{"shop": {"kind": "git", "path": "/srv/git/shop.git"}}'
 
 
 @dataclass(frozen=True)

@@ -13,6 +13,7 @@ from hypothesis import HealthCheck, given, settings
 from schemathesis import checks
 from schemathesis.generation import GenerationMode
 
+from penstock.apps.review.application import review_app
 from penstock.apps.rewrite.application import rewrite_app
 from penstock.apps.rewrite.keyring import new_key
 from penstock.settings import load_settings
@@ -21,7 +22,7 @@ from penstock.web import Logins, create_app
 from penstock.web.homes import KeptHomes
 from penstock.web.server import Server, bound_socket
 from tests.apps.rewrite.estate import TYPE_ROW
-from tests.web.conftest import HOME, RECIPIENT, SENDER, Keys, bearer
+from tests.web.conftest import HOME, RECIPIENT, REVIEW_ROW, SENDER, SOURCES, Keys, bearer
 
 STREAM: Final = "/rewrites/stream"  # without an end
 EXAMPLES: Final = 25
@@ -39,14 +40,17 @@ CALM: Final = settings(
 def url(dsns: dict[Scope, str], owner: psycopg.Connection[Any]) -> Iterator[str]:
     """The whole application, served from a thread."""
     owner.execute(TYPE_ROW)
+    owner.execute(REVIEW_ROW)
     found: list[Server] = []
     ready = threading.Event()
 
     async def serve() -> None:
         orchestrator = dsns[Scope.ORCHESTRATOR]
         rewrites = rewrite_app(load_settings(dsn=orchestrator, text_keys=new_key("k1"), rewrite_languages=("en", "es")))
-        async with rewrites.app:
-            app = create_app(load_settings(), Logins(dsns), rewriting=rewrites, homes=KeptHomes(rewrites))
+        reviews = review_app(load_settings(dsn=orchestrator, review_sources=SOURCES))
+        async with rewrites.app, reviews.app:
+            homes = KeptHomes(rewrites)
+            app = create_app(load_settings(), Logins(dsns), rewriting=rewrites, homes=homes, reviewing=reviews)
             server = Server(app, bound_socket("127.0.0.1", 0))
             found.append(server)
             working = asyncio.create_task(server.work())
@@ -76,7 +80,9 @@ def test_every_answer_is_one_that_the_document_names(url: str, keys: Keys) -> No
             for mode in GenerationMode if inputs else (GenerationMode.POSITIVE,):
                 _fuzz(schema[path][method.upper()], mode, url, orchestrator if inputs else {}, seen)
     _fuzz_messages(schema["/rewrites"]["POST"], url, orchestrator, seen)
+    _fuzz_reviews(schema["/reviews"]["POST"], url, orchestrator, seen)
     assert {("/rewrites", 202), ("/rewrites", 422), ("/homes/{home_id}", 204), ("/readyz", 200)} <= seen
+    assert {("/reviews", 202), ("/reviews", 200), ("/reviews", 422), ("/reviews/{review_id}", 404)} <= seen
 
 
 def _fuzz(operation: Any, mode: GenerationMode, url: str, headers: dict[str, str], seen: set[tuple[str, int]]) -> None:
@@ -97,6 +103,20 @@ def _fuzz_messages(operation: Any, url: str, headers: dict[str, str], seen: set[
     @given(case=operation.as_strategy())
     def tried(case: Any) -> None:
         case.body |= {"home_id": str(HOME), "sender_user_id": str(SENDER), "mentions": [str(RECIPIENT)]}
+        answer = case.call(base_url=url, headers=headers)
+        seen.add((operation.path, answer.status_code))
+        case.validate_response(answer, checks=CHECKS)
+
+    tried()
+
+
+def _fuzz_reviews(operation: Any, url: str, headers: dict[str, str], seen: set[tuple[str, int]]) -> None:
+    """Reviews of a changelist that can be, for people who can be told."""
+
+    @CALM
+    @given(case=operation.as_strategy())
+    def tried(case: Any) -> None:
+        case.body |= {"changelist_id": "shop:main", "recipients": [{"channel": "smtp", "address": "dev@example.org"}]}
         answer = case.call(base_url=url, headers=headers)
         seen.add((operation.path, answer.status_code))
         case.validate_response(answer, checks=CHECKS)

@@ -127,7 +127,8 @@ async def create(
         raise Refused("switched_off") from None  # no worker has ever served it here
     except EnqueueRefused as refused:
         code = next(code for kind, code in CODES if isinstance(refused, kind))
-        raise Refused(code, more={"title": _sentence(str(refused))}) from None
+        told_of = {"title": f"{refused}."} if code == "recipient_invalid" else {}  # it names a number and no address
+        raise Refused(code, more=told_of) from None
     if not created.created:
         response.status_code = 200
     response.headers["Location"] = f"/reviews/{created.review.review_id}"
@@ -153,7 +154,3 @@ def _reviewing(request: Request, caller: Calling) -> Reviewing:
 
 def _answer(review: Any) -> ReviewAnswer:
     return ReviewAnswer.model_validate(review.model_dump())
-
-
-def _sentence(text: str) -> str:
-    return f"{text[:1].upper()}{text[1:]}."
