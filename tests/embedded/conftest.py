@@ -9,15 +9,22 @@ from pathlib import Path
 import pytest
 
 from penstock.embedded import EmbeddedServer
-from tests.support import clusters
+from tests.support import clusters, seeds
 
 Script = Callable[..., "subprocess.Popen[str]"]
 
 
 @pytest.fixture
-def embedded(home: Path) -> EmbeddedServer:
-    """The packaged server in that home, not started."""
+def unmade(home: Path) -> EmbeddedServer:
+    """The packaged server in that home; its first start makes the cluster."""
     return EmbeddedServer(home, settings=clusters.SURVIVES_A_KILL)
+
+
+@pytest.fixture
+def embedded(unmade: EmbeddedServer) -> EmbeddedServer:
+    """The same with a cluster as the first start leaves it, not started."""
+    seeds.sow(unmade, "empty", lambda _: None)
+    return unmade
 
 
 @pytest.fixture

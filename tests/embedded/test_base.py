@@ -54,8 +54,9 @@ async def fetch(dsn: str, statement: str) -> object:
 def run_sample(directory: Path, source: str, *options: str) -> "subprocess.CompletedProcess[str]":
     (directory / "test_sample.py").write_text(source)
     (directory / "pytest.ini").write_text("[pytest]\nmarkers = contract(*clauses): proven\n")
-    command = [sys.executable, "-m", "pytest", "-p", "tests.support.contract_report", str(directory), *options]
-    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    plugins = ("-p", "xdist", "-p", "tests.support.contract_report")  # all others would cost seconds to load
+    command = [sys.executable, "-m", "pytest", *plugins, str(directory), *options]
+    environment = {**os.environ, "PYTHONPATH": str(ROOT), "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"}
     return subprocess.run(command, cwd=directory, env=environment, capture_output=True, text=True, check=False)
 
 

@@ -111,17 +111,17 @@ def test_looking_starts_and_creates_nothing(home: Path) -> None:
     assert not absent.path.exists()
 
 
-def test_processes_that_start_at_once_share_one_server(python: Script, embedded: EmbeddedServer) -> None:
+def test_processes_that_start_at_once_share_one_server(python: Script, unmade: EmbeddedServer) -> None:
     crowd = [python(HOLD_UNTIL_TOLD) for _ in range(4)]
     pids = {told(process) for process in crowd}
     assert len(pids) == 1
-    assert len(embedded.status().holders) == 4
+    assert len(unmade.status().holders) == 4
 
     for process in crowd[1:]:
         end_cleanly(process)
-    assert embedded.status().running
+    assert unmade.status().running
     end_cleanly(crowd[0])
-    assert not embedded.status().running
+    assert not unmade.status().running
 
 
 def test_the_server_survives_a_kill_of_the_process_that_started_it(python: Script, embedded: EmbeddedServer) -> None:
@@ -178,13 +178,13 @@ def test_a_pid_file_that_names_no_server_does_not_keep_one_from_starting(
     assert query(embedded, "select 1") == (1,)
 
 
-def test_a_cluster_abandoned_half_made_is_made_anew(embedded: EmbeddedServer) -> None:
-    partial = embedded.path / "data.partial"
+def test_a_cluster_abandoned_half_made_is_made_anew(unmade: EmbeddedServer) -> None:
+    partial = unmade.path / "data.partial"
     partial.mkdir(parents=True)
     (partial / "PG_VERSION").write_text("18\n")
 
-    embedded.start()
-    assert query(embedded, "select 1") == (1,)
+    unmade.start()
+    assert query(unmade, "select 1") == (1,)
     assert not partial.exists()
 
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from penstock.embedded import EmbeddedServer, processes
-from tests.support import clusters
+from tests.support import clusters, seeds
 
 
 @dataclass(frozen=True)
@@ -71,10 +71,21 @@ def private_server() -> PrivateServer:
         clusters.binaries_under_test(),
         clusters.SURVIVES_A_KILL,
     )
-    embedded.start()
+    try:
+        if seeds.in_a_run():
+            seeds.sow(embedded, "private", _furnish)
+        embedded.start()
+        if not seeds.in_a_run():
+            _furnish(embedded)
+    except BaseException:
+        clusters.remove_server(embedded)
+        raise
+    return PrivateServer(embedded)
+
+
+def _furnish(embedded: EmbeddedServer) -> None:
     clusters.create_roles(embedded.superuser_url())
     clusters.migrate_template(embedded.url())
-    return PrivateServer(embedded)
 
 
 def wait_for_death(pid: int, *, patience: float = 10.0) -> None:
