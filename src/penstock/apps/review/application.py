@@ -19,6 +19,7 @@ from penstock.apps.review.creation import Creation
 from penstock.apps.review.critic import SCHEMA
 from penstock.apps.review.models import FETCH, JOB_TYPE, LLM, NOTIFY, ReviewArgs
 from penstock.apps.review.stages import Stages
+from penstock.apps.review.sweep import reconcile_function
 from penstock.contract.contract_types import review_processing
 from penstock.contract.policies import Dispatch
 from penstock.engine.app import Penstock
@@ -63,6 +64,7 @@ class Reviews:
         self._pools: WeakKeyDictionary[asyncio.AbstractEventLoop, _Opening] = WeakKeyDictionary()
         app.reviews = self
         self.type = _declared(self)
+        app.functions.add(reconcile_function(channels, app.settings.reconcile_seconds))
 
     async def create_review(self, **asked: Any) -> Created:
         """Make a review, or return the one that is there; see `Creation.create_review`."""

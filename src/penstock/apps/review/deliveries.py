@@ -249,6 +249,11 @@ async def settle(
     return status
 
 
+async def cleared(db: Db) -> int:
+    """How many deliveries were cleared and are not sent again yet."""
+    return int(await db.fetchval(sql("deliveries/cleared")))
+
+
 async def redeliver(db: Db, limit: int) -> int:
     """Enqueue jobs for what was cleared after its job had ended well; returns how many."""
     return int(await db.fetchval("select review.redeliver($1)", limit))

@@ -35,6 +35,8 @@ create index deliveries_review on review.deliveries (review_id);
 create index deliveries_unconfirmed on review.deliveries (notified_at)
     where notified_at is not null and provider_confirmed_at is null;
 create index deliveries_reconciling on review.deliveries (created_at) where status = 'reconciling';
+create index deliveries_cleared on review.deliveries (review_id) where status = 'pending' and cleared_count > 0;
+create index deliveries_newest on review.deliveries (created_at);
 
 -- Every call to a provider about a delivery, and what came of it (N-20). A send stands here before it is made: one that
 -- is `started` for ever was cut off, and nobody knows how far it came.
