@@ -22,6 +22,12 @@ ROUTES: Final = {
     ("GET", "/rewrites/stream"): "frontend",
     ("POST", "/reviews"): "orchestrator",
     ("GET", "/reviews/{review_id}"): "orchestrator",
+    ("POST", "/items"): "frontend",
+    ("GET", "/items"): "frontend",
+    ("GET", "/items/{item_id}"): "frontend",
+    ("POST", "/items/{item_id}/confirm"): "frontend",
+    ("POST", "/items/{item_id}/discard"): "frontend",
+    ("POST", "/items/{item_id}/enrich"): "frontend",
 }
 
 
@@ -41,7 +47,8 @@ def test_there_are_these_routes_and_no_other(app: FastAPI) -> None:
     others = {getattr(route, "path", None) for route in app.routes if not isinstance(route, APIRoute)}
     assert others == {"/openapi.json"}
     reads = {path for method, path in ROUTES if method == "GET"}
-    assert [path for path in reads if "{" in path] == ["/reviews/{review_id}"], "no rewrite is asked for by its id"
+    by_id = {path for path in reads if "{" in path}
+    assert by_id == {"/reviews/{review_id}", "/items/{item_id}"}, "no rewrite is asked for by its id"
 
 
 @pytest.mark.contract("Q-48", "Q-47")

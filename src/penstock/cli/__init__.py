@@ -33,6 +33,7 @@ GROUPS: Final[Mapping[str, str]] = {
     "spend": "spend",
     "rewrite": "rewrite",
     "review": "review",
+    "vault": "vault",
     "stats": "stats",
     "migrate": "migrate",
     "roles": "roles",

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
     from penstock.apps.review.application import Reviews
     from penstock.apps.rewrite.application import Rewrites
+    from penstock.apps.vault.application import Vault
     from penstock.settings import Settings
     from penstock.store.api_keys import Scope
     from penstock.web.ports import Homes
@@ -71,8 +72,14 @@ async def _work(settings: Settings, dsns: Mapping[Scope, str], listening: socket
 
     given = Logins(dsns, insecure=settings.insecure, prepared=settings.prepared_statements)
     # The logins first: what is wrong with them is told before the slower parts are made ready.
-    async with given as logins, _rewrites(settings, dsns) as rewrites, _reviews(settings, dsns) as reviews:
-        made = create_app(settings, logins, rewriting=rewrites, homes=_homes(rewrites), reviewing=reviews)
+    async with (
+        given as logins,
+        _rewrites(settings, dsns) as rewrites,
+        _reviews(settings, dsns) as reviews,
+        _vault(settings, dsns) as vault,
+    ):
+        homes = _homes(rewrites)
+        made = create_app(settings, logins, rewriting=rewrites, homes=homes, reviewing=reviews, saving=vault)
         server = Server(made, listening)
         typer.echo(server.url)
         await server.work()
@@ -122,6 +129,21 @@ async def _reviews(settings: Settings, dsns: Mapping[Scope, str]) -> AsyncIterat
     reviews = review_app(settings.model_copy(update={"dsn": dsns[Scope.ORCHESTRATOR]}))
     async with reviews.app:
         yield reviews
+
+
+@asynccontextmanager
+async def _vault(settings: Settings, dsns: Mapping[Scope, str]) -> AsyncIterator[Vault | None]:
+    """The orchestrator's side of the vault, where it has a login."""
+    from penstock.store.api_keys import Scope
+
+    if Scope.ORCHESTRATOR not in dsns:
+        yield None
+        return
+    from penstock.apps.vault.application import vault_app
+
+    vault = vault_app(settings.model_copy(update={"dsn": dsns[Scope.ORCHESTRATOR]}))
+    async with vault.app:
+        yield vault
 
 
 def _dsns(settings: Settings) -> dict[Scope, str]:

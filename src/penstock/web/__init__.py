@@ -9,6 +9,6 @@ streams   Server-Sent Events of one's own home
 
 from penstock.web.application import create_app
 from penstock.web.logins import Logins
-from penstock.web.ports import Homes, Reviewing, Rewriting
+from penstock.web.ports import Homes, Items, Reviewing, Rewriting
 
-__all__ = ["Homes", "Logins", "Reviewing", "Rewriting", "create_app"]
+__all__ = ["Homes", "Items", "Logins", "Reviewing", "Rewriting", "create_app"]

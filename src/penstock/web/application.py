@@ -13,7 +13,7 @@ from starlette.middleware import Middleware
 from penstock.store import connect
 from penstock.store.api_keys import Scope
 from penstock.version import VERSION
-from penstock.web import health, problems, reviews, rewrite
+from penstock.web import health, items, problems, reviews, rewrite
 from penstock.web.cap import Cap
 from penstock.web.documents import document
 from penstock.web.gate import Gate
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
     from penstock.settings import Settings
     from penstock.web.logins import Logins
-    from penstock.web.ports import Homes, Reviewing, Rewriting
+    from penstock.web.ports import Homes, Items, Reviewing, Rewriting
 
 # FastAPI would give paths, queries and messages of exceptions to whatever OpenTelemetry the process has.
 SILENT: Final[TelemetryConfig] = {
@@ -45,11 +45,14 @@ def create_app(
     rewriting: Rewriting | None = None,
     homes: Homes | None = None,
     reviewing: Reviewing | None = None,
+    saving: Items | None = None,
     streams: Streams | None = None,
 ) -> FastAPI:
-    """The API over *logins*. Rewrites are handed to *rewriting*, homes to *homes*, reviews to *reviewing*.
+    """The API over *logins*, in front of the applications that it is handed.
 
-    What is handed nobody is switched off: its routes answer 503.
+    Rewrites go to *rewriting*, homes to *homes*, reviews to *reviewing* and
+    saved items to *saving*. What is handed nobody is switched off: its routes
+    answer 503.
 
     The application connects when it starts and disconnects when it stops
     (ASGI lifespan). Without *streams* it makes its own.
@@ -68,8 +71,9 @@ def create_app(
     app.state.rewriting = rewriting
     app.state.homes = homes
     app.state.reviewing = reviewing
+    app.state.items = saving
     app.state.streams = streams or streams_of(settings, logins)
-    for router in (health.router, rewrite.orchestrators, rewrite.frontends, reviews.router):
+    for router in (health.router, rewrite.orchestrators, rewrite.frontends, reviews.router, items.router):
         app.router.routes.extend(router.routes)  # as they are: `include_router` would hide them from the document
     _tell_problems(app)
     app.openapi = lambda: document(app)  # type: ignore[method-assign]  # FastAPI's own way to replace it

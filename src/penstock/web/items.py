@@ -15,7 +15,7 @@ from fastapi import APIRouter, Path, Query, Request, Response
 from pydantic import BaseModel, ConfigDict, Field
 
 from penstock.apps.vault.models import Enrichment, ItemKind, ItemStatus
-from penstock.apps.vault.refusals import ItemRefused, UnknownItem
+from penstock.apps.vault.refusals import ItemMoveRefused, ItemRefused, UnknownItem
 from penstock.contract.errors import StepRefused, UnknownType
 from penstock.store.api_keys import Scope
 from penstock.web.documents import told
@@ -85,7 +85,7 @@ async def save(request: Request, response: Response, caller: Calling, item: Item
     try:
         saved = await _items(request).create_item(owner_id=_owner(caller), content=item.content, kind=item.kind)
     except ItemRefused as refused:
-        raise Refused(refused.code, more={"title": _sentence(refused)}) from None
+        raise Refused(refused.code) from None
     except UnknownType:
         raise Refused("switched_off") from None  # no worker has ever enriched anything here
     response.headers["Location"] = f"/items/{saved.id}"
@@ -103,7 +103,9 @@ async def list_items(
 ) -> ItemsAnswer:
     """One's own items, the newest first."""
     found = await _items(request).list_items(owner_id=_owner(caller), status=status, limit=limit, before=before)
-    return ItemsAnswer(items=[ListedItemAnswer(item_id=item.id, **_shared(item), preview=item.preview) for item in found])
+    return ItemsAnswer(
+        items=[ListedItemAnswer(item_id=item.id, **_shared(item), preview=item.preview) for item in found]
+    )
 
 
 @router.get("/items/{item_id}", responses=told("not_found"), operation_id="read_item")
@@ -137,8 +139,10 @@ async def _moved(wish: Any) -> ItemAnswer:
         return _answer(await wish)
     except UnknownItem:
         raise Refused("not_found") from None
-    except StepRefused as refused:
-        raise Refused(CONFLICT, more={"title": _sentence(refused)}) from None
+    except ItemMoveRefused as refused:
+        raise Refused(CONFLICT, more={"title": f"The item is {refused.status}: {refused.instead}."}) from None
+    except StepRefused:  # the table's own rule was faster than the lock
+        raise Refused(CONFLICT) from None
     except UnknownType:
         raise Refused("switched_off") from None
 
@@ -161,8 +165,3 @@ def _answer(item: Any) -> ItemAnswer:
 def _shared(item: Any) -> dict[str, Any]:
     names = ("kind", "status", "title", "failure_code", "created_at", "updated_at")
     return {name: getattr(item, name) for name in names}
-
-
-def _sentence(error: Exception) -> str:
-    text = str(error)
-    return f"{text[:1].upper()}{text[1:]}."

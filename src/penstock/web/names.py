@@ -9,7 +9,7 @@ from pydantic_core import PydanticCustomError
 
 KNOWN: Final[set[str]] = {
     "body", "path", "query", "header", "home_id", "user_id", "Idempotency-Key", "idempotency-key", "Last-Event-ID",
-    "last-event-id", "review_id", "channel", "address", "required",
+    "last-event-id", "review_id", "channel", "address", "required", "item_id", "status", "limit", "before",
 }  # fmt: skip
 
 

@@ -1,4 +1,4 @@
-"""What the routes ask of the applications behind them: a rewrite taken on, homes kept, a changelist reviewed."""
+"""What the routes ask of the applications behind them: to rewrite, to keep homes, to review, to save items."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from penstock.apps.review.creation import Created
     from penstock.apps.review.models import Recipient, Review
     from penstock.apps.rewrite.models import Surface
+    from penstock.apps.vault.models import Item, ItemKind, ItemStatus, ListedItem
 
 
 class Taken(Protocol):
@@ -75,3 +76,27 @@ class Reviewing(Protocol):
 
     async def read_review(self, review_id: UUID) -> Review:
         """A review as it stands; `NotFound` for none."""
+
+
+class Items(Protocol):
+    """Keeps what people save, each for its owner."""
+
+    async def create_item(self, *, owner_id: UUID, content: str, kind: ItemKind) -> Item:
+        """Save an item and the job that enriches it, both or neither (D-08)."""
+
+    async def list_items(
+        self, *, owner_id: UUID, status: ItemStatus | None, limit: int, before: UUID | None
+    ) -> list[ListedItem]:
+        """The newest first; *before* is the last one seen."""
+
+    async def read_item(self, *, owner_id: UUID, item_id: UUID) -> Item:
+        """An item as it stands; `UnknownItem` for none, and for somebody else's."""
+
+    async def confirm_item(self, *, owner_id: UUID, item_id: UUID) -> Item:
+        """Take what was found as it is."""
+
+    async def discard_item(self, *, owner_id: UUID, item_id: UUID) -> Item:
+        """Want no more of it."""
+
+    async def enrich_again(self, *, owner_id: UUID, item_id: UUID) -> Item:
+        """Ask once more for what has failed."""

@@ -45,3 +45,4 @@ class ItemMoveRefused(StepRefused):
     def __init__(self, item_id: UUID, status: ItemStatus, wish: str, instead: str) -> None:
         super().__init__(f"item {item_id} is {status} and cannot be {wish}; {instead}")
         self.status = status
+        self.instead = instead
