@@ -91,6 +91,7 @@ def test_a_mail_server_that_is_told_to_refuses_one_address(remote: RemoteEmulato
         refused = client.sendmail("a@example.org", ["good@example.org", "bad@example.org"], "Message-ID: <m@x>\n\nhi")
 
     assert list(refused) == ["bad@example.org"]
+    assert remote.smtp_port == emulator.smtp_address[1]
     assert remote.state()["smtp"]["deliveries"] == {"m": 1}
 
 

@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from datetime import timedelta
 
 SECONDS: Final = 30.0  # for one command
+DATA_SECONDS: Final = 120.0  # for the mail itself: a server may scan it first, and giving up early makes a doubt
 _BYE_SECONDS: Final = 1.0
 _PERMANENT: Final = range(500, 600)
 _LOGIN_FIRST: Final = frozenset({530, 534, 535})
@@ -113,7 +114,10 @@ class Smtp:
         try:
             for step in self._before_data(client, address):
                 await _take(step, before_data=True)
-            await _take(_Step(lambda: client.data(payload), FailureClass.POLICY_REJECTED), before_data=False)
+            await _take(
+                _Step(lambda: client.data(payload, timeout=DATA_SECONDS), FailureClass.POLICY_REJECTED),
+                before_data=False,
+            )
             await _bye(client)
         finally:
             client.close()

@@ -37,7 +37,7 @@ def client(*, seconds: float, keep_alive: bool, trust_env: bool) -> httpx.AsyncC
         verify=trusted(),
         follow_redirects=False,
         trust_env=trust_env,
-        timeout=httpx.Timeout(seconds, connect=min(CONNECT_SECONDS, seconds)),
+        timeout=httpx.Timeout(seconds, connect=min(CONNECT_SECONDS, seconds / 2)),
         limits=httpx.Limits(max_connections=100, max_keepalive_connections=20 if keep_alive else 0),
         headers={"User-Agent": "penstock", "Accept-Encoding": "identity"},
     )
@@ -67,7 +67,7 @@ def trusted() -> ssl.SSLContext:
 async def _head(response: httpx.Response, most: int) -> bytes:
     found = bytearray()
     if most:
-        async for chunk in response.aiter_raw():
+        async for chunk in response.aiter_bytes():
             found += chunk
             if len(found) > most:
                 break

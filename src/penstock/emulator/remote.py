@@ -25,6 +25,14 @@ class RemoteEmulator:
         """Where *name* gets webhooks."""
         return f"{self.url}/webhook/{name}"
 
+    @property
+    def smtp_port(self) -> int:
+        """Where it takes mails."""
+        found = self.state()["smtp_port"]
+        if found is None:
+            raise RuntimeError("this emulator has no mail server; start it with --smtp-port 0")
+        return int(found)
+
     def state(self) -> dict[str, Any]:
         """Counts per provider; per submission token the batches created, live and kept."""
         return dict(self._ask("GET", "state"))

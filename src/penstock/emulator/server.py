@@ -7,7 +7,7 @@ import socket
 import threading
 from collections.abc import Mapping, Sequence
 from types import FrameType, TracebackType
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import uvicorn
 
@@ -20,6 +20,9 @@ from penstock.emulator.files import File
 from penstock.emulator.webhooks import SECRET
 from penstock.emulator.wire import Protocol
 from penstock.emulator.world import Call, Settings, World
+
+if TYPE_CHECKING:
+    from penstock.emulator.smtp import Sink
 
 START_SECONDS = 10.0
 
@@ -238,7 +241,8 @@ class Server(uvicorn.Server):
         self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         self.smtp = None if smtp_port is None else socket.create_server((host, smtp_port), backlog=512)
         self.smtp_address = (host, 0 if self.smtp is None else int(self.smtp.getsockname()[1]))
-        self._mails: asyncio.Server | None = None
+        world.smtp_port = self.smtp_address[1] or None
+        self._sink: Sink | None = None
         self._world = world
         self.listening = threading.Event()
         self.url = f"http://{host}:{self._socket.getsockname()[1]}"
@@ -253,7 +257,8 @@ class Server(uvicorn.Server):
         if self.smtp is not None:
             from penstock.emulator.smtp import Sink
 
-            self._mails = await Sink(self._world).listen(self.smtp)
+            self._sink = Sink(self._world)
+            await self._sink.listen(self.smtp)
         self.listening.set()
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:  # noqa: ARG002 - uvicorn's signature
@@ -269,6 +274,6 @@ class Server(uvicorn.Server):
         """Close every connection at once: a client that waits for a delayed reply waits no longer."""
         for connection in list(self.server_state.connections):
             connection.transport.abort()
-        if self._mails is not None:
-            self._mails.close()
+        if self._sink is not None:
+            self._sink.close()
         await super().shutdown(sockets)

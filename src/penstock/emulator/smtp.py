@@ -12,6 +12,7 @@ import re
 import socket
 from email.parser import BytesHeaderParser
 from typing import Any, Final
+from weakref import WeakSet
 
 from aiosmtpd.smtp import SMTP, AuthResult, Envelope, Session
 
@@ -33,14 +34,25 @@ class Sink:
 
     def __init__(self, world: World) -> None:
         self._world = world
+        self._server: asyncio.Server | None = None
+        self._guests: WeakSet[SMTP] = WeakSet()
 
-    async def listen(self, port: socket.socket) -> asyncio.Server:
+    async def listen(self, port: socket.socket) -> None:
         """Take mails on *port*, in the loop that runs."""
         loop = asyncio.get_running_loop()
-        return await loop.create_server(lambda: self._protocol(loop), sock=port)
+        self._server = await loop.create_server(lambda: self._protocol(loop), sock=port)
+
+    def close(self) -> None:
+        """Take no more, and hang up on everybody."""
+        if self._server is not None:
+            self._server.close()
+        for guest in list(self._guests):
+            _hang_up(guest)
 
     def _protocol(self, loop: asyncio.AbstractEventLoop) -> SMTP:
-        return SMTP(self, hostname="emulator", loop=loop, auth_require_tls=False, authenticator=self._authenticate)
+        guest = SMTP(self, hostname="emulator", loop=loop, auth_require_tls=False, authenticator=self._authenticate)
+        self._guests.add(guest)
+        return guest
 
     async def handle_MAIL(  # noqa: N802 - aiosmtpd's name
         self, server: SMTP, _session: Session, envelope: Envelope, address: str, options: list[str]

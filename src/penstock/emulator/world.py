@@ -63,6 +63,7 @@ class World:
     files: dict[str, File] = field(default_factory=dict)
     batches: dict[str, Batch] = field(default_factory=dict)
     deliveries: Deliveries = field(default_factory=Deliveries)
+    smtp_port: int | None = None  # where mails are taken, if they are
     calls: deque[Call] = field(default_factory=lambda: deque(maxlen=CALLS_KEPT))
     counts: Counter[tuple[str, str]] = field(default_factory=Counter)
     problems: list[Exception] = field(default_factory=list)  # bugs of the emulator itself
@@ -144,7 +145,8 @@ class World:
         """Counts for those who check: files, batches, calls and, per submission, its batches."""
         self.settle()
         providers = {provider: self._state_of(provider) for provider in PROVIDERS}
-        return {"now": self.clock.now(), **providers, **{channel: self._sent_over(channel) for channel in CHANNELS}}
+        channels = {channel: self._sent_over(channel) for channel in CHANNELS}
+        return {"now": self.clock.now(), "smtp_port": self.smtp_port, **providers, **channels}
 
     def _sent_over(self, channel: str) -> dict[str, Any]:
         return {"calls": self._calls_of(channel), "deliveries": self.deliveries.by_token(channel)}
