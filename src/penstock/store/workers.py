@@ -31,11 +31,18 @@ class Identity:
     version: str
 
 
-async def register(db: Db, who: Identity, types: list[str], concurrency: int) -> None:
+async def register(
+    db: Db,
+    who: Identity,
+    types: list[str],
+    concurrency: int,
+    *,
+    notify: str | None = None,
+    poll_seconds: float | None = None,
+) -> None:
     """Take the worker's name; a name whose owner is alive raises `WorkerNameTaken`."""
-    taken = await db.fetchval(
-        sql("workers/register"), who.worker_id, who.instance, who.host, who.pid, who.version, types, concurrency, ALIVE
-    )
+    me = (who.worker_id, who.instance, who.host, who.pid, who.version)
+    taken = await db.fetchval(sql("workers/register"), *me, types, concurrency, ALIVE, notify, poll_seconds)
     if taken is None:
         raise WorkerNameTaken(who.worker_id)
 

@@ -124,7 +124,9 @@ create table penstock.workers (
     heartbeat_at timestamptz not null,
     stopped_at   timestamptz,
     running      integer not null default 0,
-    rss_bytes    bigint
+    rss_bytes    bigint,
+    notify       text,                                     -- as its settings say: when its own enqueues poke
+    poll_seconds double precision                          -- and how long it pauses between fallback polls
 );
 
 -- Schedules: what is due when. A tick is one due time; it is used up in the same statement that records its run,
