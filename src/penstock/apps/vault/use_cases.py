@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from penstock.apps.vault.models import Item, ListedItem
     from penstock.engine.app import Penstock
 
-MOST_LISTED: Final = 500
+MOST_LISTED: Final = 10_000
 LONGEST_LINK: Final = 2_000
 # One address: a scheme, a host without a name or password before it, and no space or control character anywhere.
 _LINK: Final = re.compile(r"https?://[^\s/?#@\x00-\x1f\x7f]+(?:[/?#][^\s\x00-\x1f\x7f]*)?", re.IGNORECASE)
