@@ -20,7 +20,7 @@ from pydantic import BaseModel, ConfigDict
 
 from penstock.apps.review.sources.port import too_large
 from penstock.contract.classify import classify
-from penstock.contract.errors import Failed, SettingsInvalid
+from penstock.contract.errors import Failed
 from penstock.contract.failures import FailureClass
 from penstock.contract.retry_after import http_date
 from penstock.providers.failing import Unreadable, asks
@@ -66,7 +66,9 @@ async def talk(name: str, url: str, headers: Mapping[str, str]) -> AsyncIterator
     try:
         import httpx
     except ImportError:
-        raise SettingsInvalid(f"source {name!r} needs httpx; pip install 'penstock[review]'") from None
+        raise Failed(
+            FailureClass.CONFIG_INVALID, f"source {name!r} needs httpx; pip install 'penstock[review]'"
+        ) from None
     _hush()
     async with (
         asyncio.timeout(SECONDS),
