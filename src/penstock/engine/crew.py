@@ -155,8 +155,14 @@ class Crew:
     async def _register(self, pool: Pool, name: str) -> worker_store.Identity:
         host = socket.gethostname()[:MAX_NAME]
         who = worker_store.Identity(name, self.instance, host, os.getpid(), VERSION)
-        dispatch = {"notify": str(self._settings.notify), "poll_seconds": self._settings.poll_seconds}
-        await worker_store.register(pool, who, sorted(self._types), self.concurrency, **dispatch)
+        await worker_store.register(
+            pool,
+            who,
+            sorted(self._types),
+            self.concurrency,
+            notify=self._settings.notify,
+            poll_seconds=self._settings.poll_seconds,
+        )
         return who
 
     def _make_executor(self) -> Executor:
