@@ -30,6 +30,7 @@ GROUPS: Final[Mapping[str, str]] = {
     "alerts": "alerts",
     "effects": "effects",
     "batches": "batches",
+    "deliveries": "deliveries",
     "spend": "spend",
     "rewrite": "rewrite",
     "review": "review",
