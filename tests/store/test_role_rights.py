@@ -77,6 +77,7 @@ FUNCTIONS: Final[dict[str, set[str]]] = {
 }  # fmt: skip
 NOT_FOR_WORKERS: Final = {
     "cancel", "resolve_effect", "apply_grants", "clear_grants", "check_key", "create_key", "list_keys", "revoke_key",
+    "import_jobs", "remove_jobs",
 }  # fmt: skip
 RIGHTS: Final = Rights("penstock", MATRIX, COLUMNS, VIEWS)
 

@@ -27,6 +27,7 @@ def upgrade() -> None:
         f"{FOLDER}/05_effects.sql",
         f"{FOLDER}/05_batches.sql",
         f"{FOLDER}/05_retention.sql",
+        f"{FOLDER}/05_history.sql",
         f"{FOLDER}/05_api_keys.sql",
         f"{FOLDER}/06_grants.sql",
         f"{FOLDER}/07_apply.sql",

@@ -21,7 +21,7 @@ FOLDER = "0001_vault"
 
 def upgrade() -> None:
     """Create the schema of the application and give the roles that exist their rights."""
-    parts = ("01_items", "03_jobs", "07_grants", "08_apply")
+    parts = ("01_items", "02_outbox", "03_jobs", "07_grants", "08_apply")
     script.run(*(f"{FOLDER}/{part}.sql" for part in parts), folder=SQL)
 
 

@@ -26,6 +26,7 @@ begin
             create policy items_of_the_worker on vault.items to penstock_worker using (true);
         end if;
     end if;
+    perform vault.apply_outbox_grants(found_roles);
     return found_roles;
 end
 $$;

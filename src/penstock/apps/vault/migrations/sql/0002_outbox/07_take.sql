@@ -1,0 +1,2 @@
+select vault.take_over();
+select vault.apply_grants();

@@ -1,0 +1,32 @@
+"""The take-over of the outbox: its rows become jobs of the engine, and a view with its name and its words takes its place.
+
+Safe before the deploy: producers and pollers of before go on through the view.
+They wait while the rows move, about a second for 20,000 of them. A row that
+cannot become a job goes into vault.outbox_quarantine with the problem it has.
+Going down gives every job back to the table, in the words that it had.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from penstock.store.migrations import script
+
+revision = "0002"
+down_revision = "0001"
+branch_labels = None
+depends_on = None
+
+SQL = Path(__file__).parents[1] / "sql"
+FOLDER = "0002_outbox"
+
+
+def upgrade() -> None:
+    """Move the rows, make the views, and give the roles that exist their rights."""
+    parts = ("01_tables", "02_reading", "03_moving", "04_view", "05_writing", "06_moves", "07_take")
+    script.run(*(f"{FOLDER}/{part}.sql" for part in parts), folder=SQL)
+
+
+def downgrade() -> None:
+    """Give the rows back, and drop everything that stood between."""
+    script.run(f"{FOLDER}/down_moving.sql", f"{FOLDER}/down.sql", folder=SQL)
