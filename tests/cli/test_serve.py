@@ -18,7 +18,7 @@ from penstock.cli import cli
 from penstock.telemetry import logs
 from tests.support.desk import Desk
 from tests.support.processes import PATIENCE, ROOT, environment
-from tests.web.conftest import HOME, RECIPIENT, a_request, move
+from tests.web.conftest import HOME, RECIPIENT, REVIEW_ROW, SOURCES, a_request, move
 
 SECRET = "sesame-9431"  # noqa: S105 - it must not be seen again
 CANARY = "canary-0c77"
@@ -189,6 +189,23 @@ def test_a_schema_of_another_version_is_refused_with_5(desk: Desk, logins: dict[
     desk.owner.execute("update penstock.schema_version set version_num = '0000'")
     code, said = refused({"PENSTOCK_WEB_FRONTEND_DSN": logins["PENSTOCK_WEB_FRONTEND_DSN"]})
     assert (code, "penstock migrate up" in said) == (5, True), said
+
+
+def test_reviews_are_served_without_a_key_for_texts_and_rewrites_are_then_off(
+    serving: Callable[[dict[str, str]], Serving], logins: dict[str, str], role_dsn: Callable[[str], str], desk: Desk
+) -> None:
+    desk.owner.execute(REVIEW_ROW)
+    only = {name: value for name, value in logins.items() if "TEXT_KEYS" not in name}
+    service = serving({**only, "PENSTOCK_REVIEW_SOURCES": SOURCES})
+    token = key(role_dsn, "--scope", "orchestrator")
+    asked = {"changelist_id": "shop:main", "recipients": [{"channel": "smtp", "address": f"{CANARY}@example.org"}]}
+    with httpx.Client(base_url=service.url, headers={"Authorization": f"Bearer {token}"}) as client:
+        made = client.post("/reviews", json=asked, headers={"Idempotency-Key": "k1"})
+        assert made.status_code == 202
+        assert client.get(made.headers["location"]).json()["status"] == "in_progress"
+        assert client.put(f"/homes/{HOME}").json()["code"] == "switched_off"
+    assert service.stop() == 0
+    assert CANARY not in "".join(service.lines)
 
 
 def test_messages_are_not_taken_without_a_key_for_texts(logins: dict[str, str]) -> None:
