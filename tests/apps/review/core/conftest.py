@@ -25,7 +25,7 @@ from penstock.channels.registry import Channels
 from penstock.contract.calls import Answer, Request, Usage
 from penstock.contract.errors import EnqueueRefused
 from penstock.settings import load_settings
-from penstock.store.roles import ORCHESTRATOR, WORKER
+from penstock.store.roles import OPERATOR, ORCHESTRATOR, WORKER
 from penstock.telemetry import logs
 from penstock.testing import Clock, Harness
 from tests.support.fake_provider import FakeAdapter, FakeProvider
@@ -142,6 +142,7 @@ class World:
     worker: Reviews
     harness: Harness
     owner: asyncpg.Connection[Any]
+    operator: asyncpg.Connection[Any]
     source: FakeSource
     critic: Critic
     channel: FakeChannel
@@ -231,7 +232,8 @@ async def make_world(dsn: str, role_dsn: Callable[[str], str], log: StringIO) ->
         await harness.worker(adapters=lambda: worker.app.adapters)
         owner = await asyncpg.connect(dsn)
         harness.clock = Clock(owner)  # a worker may not wind it
-        world = World(orchestrator, worker, harness, owner, *outside, log)
+        operator = await asyncpg.connect(role_dsn(OPERATOR))
+        world = World(orchestrator, worker, harness, owner, operator, *outside, log)
         opened.append(world)
         return world
 
@@ -240,6 +242,7 @@ async def make_world(dsn: str, role_dsn: Callable[[str], str], log: StringIO) ->
         await world.harness.__aexit__(None, None, None)
         await world.orchestrator.app.close()
         await world.owner.close()
+        await world.operator.close()
 
 
 @pytest.fixture

@@ -84,7 +84,7 @@ async def test_the_fifth_failure_of_notify_is_a_dead_letter_of_notify_alone(worl
 
 async def worked_through(world: World, dead_letter_id: UUID, *, full_restart: bool = False) -> UUID:
     """The steps of the operator up to the replay, whose job is returned."""
-    db, who = world.owner, "olga"
+    db, who = world.operator, "olga"
     await dead_letters.triage(db, dead_letter_id, Cause.TRANSIENT, operator=who)
     await dead_letters.remediate(db, dead_letter_id, "the mail server is back", operator=who)
     await dead_letters.validate(db, dead_letter_id, ticket="OPS-1", replay_safe=True, operator=who)

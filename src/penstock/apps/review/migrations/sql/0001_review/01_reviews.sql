@@ -11,6 +11,7 @@ create table review.reviews (
     created_at     timestamptz not null default penstock.now(),
     constraint reviews_version unique (changelist_id, review_version)
 );
+create index reviews_created on review.reviews (created_at, review_id);
 
 -- Every key that was ever answered with a review, also one that came second: a known key always gets the same one (C-47).
 create table review.creation_keys (
