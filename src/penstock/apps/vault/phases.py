@@ -112,10 +112,14 @@ def phase_of(notify: str | None, poll_seconds: float | None) -> int | None:
 
 
 def phase_here(settings: Settings) -> int | None:
-    """The phase of *settings*: as it was named, unless what was set beside it says something else."""
+    """The phase of *settings*: as it was named, unless what was set beside it says something else.
+
+    Settings tell phases apart up to the third only; the later ones are told by
+    their name, and whoever names none has the defaults, which are the last.
+    """
     found = phase_of(settings.notify, settings.poll_seconds)
-    named = settings.vault_phase
-    return named if named is not None and found == min(named, RAISED) else found
+    named = PHASES[-1].number if settings.vault_phase is None else settings.vault_phase
+    return named if found == min(named, RAISED) else found
 
 
 async def standings(db: Db) -> list[Standing]:
@@ -126,8 +130,7 @@ async def standings(db: Db) -> list[Standing]:
 def agreed(found: Sequence[Standing], settings: Settings) -> Phase | None:
     """The phase of all of them; None while they differ, or when there are none.
 
-    Settings tell phases apart up to the third only; which of the later ones it
-    is, is what *settings* name, if they say the same.
+    Which of those from the third on it is, is what *settings* say.
     """
     phases = {standing.phase for standing in found}
     common = phases.pop() if len(phases) == 1 else None
