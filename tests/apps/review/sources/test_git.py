@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import select
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -232,6 +233,16 @@ def is_gone(pid: int) -> bool:
         os.close(ending)
 
 
+def started_in(directory: Path) -> list[int]:
+    """The processes that have *directory* in their environment."""
+    found = []
+    for entry in Path("/proc").glob("[0-9]*/environ"):
+        with suppress(OSError):
+            if bytes(directory) in entry.read_bytes():
+                found.append(int(entry.parent.name))
+    return [pid for pid in found if pid != os.getpid()]
+
+
 async def test_output_without_end_is_broken_off_at_the_limit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     stand_in(tmp_path, monkeypatch, f"echo $$ > {tmp_path}/pid; exec yes")
     with pytest.raises(Failed) as failed:
@@ -257,7 +268,23 @@ async def test_a_git_that_hangs_is_ended_with_all_it_has_started_and_may_be_trie
     assert all(is_gone(int(pid)) for pid in pids)
 
 
-async def test_a_fetch_that_is_cancelled_leaves_no_process(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("moments", [1, 2, 3, 4, 6, 8])
+async def test_a_fetch_that_is_cancelled_at_any_moment_leaves_no_process(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, moments: int
+) -> None:
+    stand_in(tmp_path, monkeypatch, "sleep 600 & wait")
+    fetching = asyncio.create_task(fetch(tmp_path, "main"))
+    for _ in range(moments):
+        await asyncio.sleep(0)
+    fetching.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await fetching
+    assert all(is_gone(pid) for pid in started_in(tmp_path))
+
+
+async def test_a_fetch_that_is_cancelled_while_git_works_leaves_no_process(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     os.mkfifo(tmp_path / "started")
     stand_in(tmp_path, monkeypatch, f"echo $$ > {tmp_path}/started; exec sleep 600")
     fetching = asyncio.create_task(fetch(tmp_path, "main"))

@@ -65,21 +65,33 @@ async def run(directory: Path, *arguments: str, most: int) -> Ran:
     and from asking who owns it: whoever runs the application has named it.
     """
     settings = [part for setting in (*_OFF, f"safe.directory={directory}") for part in ("-c", setting)]
-    try:
-        process = await asyncio.create_subprocess_exec(
-            "git", "--no-pager", f"--git-dir={directory}", *settings, *arguments,
-            stdin=asyncio.subprocess.DEVNULL, stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.DEVNULL,
-            env={**_ENVIRONMENT, "PATH": os.environ.get("PATH", os.defpath)}, cwd="/", start_new_session=True,
-        )  # fmt: skip
-    except FileNotFoundError:
-        raise Failed(FailureClass.CONFIG_INVALID, "git is not installed where the worker runs") from None
-    except OSError:  # no process, no memory, no file left: it may pass
-        raise Failed(FailureClass.UPSTREAM_5XX, "git could not be started") from None
+    process = await _start("--no-pager", f"--git-dir={directory}", *settings, *arguments)
     try:
         output = await _read(process, most)
         return Ran(await process.wait(), output)
     finally:
         await _end(process)
+
+
+async def _start(*arguments: str) -> Process:
+    """Start git, in a group of its own. Whoever gives up meanwhile waits until it can be ended as a group."""
+    starting = asyncio.ensure_future(
+        asyncio.create_subprocess_exec(
+            "git", *arguments,
+            stdin=asyncio.subprocess.DEVNULL, stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.DEVNULL,
+            env={**_ENVIRONMENT, "PATH": os.environ.get("PATH", os.defpath)}, cwd="/", start_new_session=True,
+        )
+    )  # fmt: skip
+    try:
+        return await asyncio.shield(starting)
+    except asyncio.CancelledError:
+        with suppress(OSError):
+            await _end(await starting)
+        raise
+    except FileNotFoundError:
+        raise Failed(FailureClass.CONFIG_INVALID, "git is not installed where the worker runs") from None
+    except OSError:  # no process, no memory, no file left: it may pass
+        raise Failed(FailureClass.UPSTREAM_5XX, "git could not be started") from None
 
 
 async def _read(process: Process, most: int) -> bytes:
