@@ -39,7 +39,7 @@ class ReviewSettings(BaseModel):
     )
     review_model_url: str | None = Field(None, description="where that model is reached; unset: the provider's own")
     review_max_diff_bytes: int = Field(
-        2_000_000, ge=1_000, le=64_000_000, description="largest changelist that is fetched; a larger one is refused"
+        1_000_000, ge=1_000, le=64_000_000, description="largest changelist that is fetched; a larger one is refused"
     )
     review_part_tokens: int = Field(
         12_000, ge=500, le=500_000, description="tokens of a changelist that one question to the critic may hold"
