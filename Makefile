@@ -7,6 +7,8 @@ PG ?=
 KILLS ?= 100
 LANE_KILLS ?= 500
 HOMES_KILLS ?= 300
+DELIVERIES ?= 1000
+DELIVERIES_KILLS ?= 200
 SEED ?= 1
 # Half again as many as there are processors: for a third of its time a test waits for other processes
 WORKERS ?= $(shell echo $$(( ($$(nproc) * 3 + 1) / 2 )))
@@ -50,12 +52,17 @@ bench: $(READY) ## Penstock beside its peers, one table of ratios
 	@$(BIN)/python -m bench $(ARGS)
 
 .PHONY: chaos
-chaos: $(READY) ## Kill workers, then the batch lane, at named points; check the history (KILLS= LANE_KILLS= SEED=)
-	@$(BIN)/python -m tests.crash.chaos --kills $(KILLS) --lane-kills $(LANE_KILLS) --seed $(SEED) $(ARGS)
+chaos: $(READY) ## Kill workers, the batch lane and deliveries; check the history (KILLS= LANE_KILLS= DELIVERIES= SEED=)
+	@$(BIN)/python -m tests.crash.chaos --kills $(KILLS) --lane-kills $(LANE_KILLS) --deliveries $(DELIVERIES) \
+		--deliveries-kills $(DELIVERIES_KILLS) --seed $(SEED) $(ARGS)
 
 .PHONY: chaos-homes
 chaos-homes: $(READY) ## Kill the workers of fifty homes; nothing of one may reach another (HOMES_KILLS= SEED=)
 	@$(BIN)/python -m tests.crash.homes --requests 5000 --homes 50 --kills $(HOMES_KILLS) --seed $(SEED) $(ARGS)
+
+.PHONY: chaos-deliveries
+chaos-deliveries: $(READY) ## Kill those who send, and lose replies; everybody is told, nobody twice (DELIVERIES= SEED=)
+	@$(BIN)/python -m tests.crash.deliveries --deliveries $(DELIVERIES) --kills $(DELIVERIES_KILLS) --seed $(SEED) $(ARGS)
 
 .PHONY: mutants
 mutants: $(READY) ## Remove one guard at a time; a test must fail for each

@@ -1,4 +1,4 @@
-"""`make chaos KILLS=1000 LANE_KILLS=500 SEED=1`: both campaigns at length, each with its seed and its verdict."""
+"""`make chaos KILLS=1000 LANE_KILLS=500 DELIVERIES=1000 SEED=1`: the campaigns at length, each with its verdict."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from tests.crash import campaign, lane
+from tests.crash import campaign, deliveries, lane
 from tests.support import clusters, servers
 
 if TYPE_CHECKING:
@@ -19,10 +19,12 @@ if TYPE_CHECKING:
 
 
 def main() -> int:
-    """Run the campaigns; 0 when both histories hold, 1 when one does not. No kills leave a campaign out."""
+    """Run the campaigns; 0 when every history holds, 1 when one does not. Nothing to do leaves a campaign out."""
     parser = argparse.ArgumentParser(prog="make chaos", description=__doc__)
     parser.add_argument("--kills", type=int, default=200)
     parser.add_argument("--lane-kills", type=int, default=500)
+    parser.add_argument("--deliveries", type=int, default=1000)
+    parser.add_argument("--deliveries-kills", type=int, default=200)
     parser.add_argument("--seed", type=int, default=None)
     parser.add_argument("--workers", type=int, default=3)
     options = parser.parse_args()
@@ -32,6 +34,8 @@ def main() -> int:
         codes.append(_on_a_server(lambda dsn: _engine(dsn, options.kills, options.workers, seed)))
     if options.lane_kills:
         codes.append(_on_a_server(lambda dsn: _lane(dsn, options.lane_kills, seed)))
+    if options.deliveries:
+        codes.append(deliveries.both(options.deliveries, options.deliveries // 3, options.deliveries_kills, seed))
     return max(codes, default=0)
 
 

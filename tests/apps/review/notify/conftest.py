@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from dataclasses import fields as fields_of
 from io import StringIO
 from typing import Any
-from uuid import UUID, uuid4
+from uuid import UUID
 
 import asyncpg
 import pytest
@@ -29,6 +29,7 @@ from penstock.store.roles import WORKER
 from penstock.telemetry import logs
 from penstock.testing import Clock, Harness
 from tests.apps.review.notify.channel import Provider
+from tests.apps.review.notify.made import make_review
 from tests.apps.review.notify.recorder import Recorder
 
 ADA, BOB, EVE = "ada@example.org", "bob@example.org", "eve@example.org"
@@ -53,6 +54,7 @@ class Office:
             yield connection
 
     async def close(self) -> None:
+        await self.channels.close()
         if self._pool is not None:
             await self._pool.close()
 
@@ -79,34 +81,8 @@ class Post:
         **job: Any,
     ) -> UUID:
         """A review that has everything but its deliveries; its job waits in the stage notify. Returns the review."""
-        review_id, job_id = uuid4(), uuid4()
-        row = {"status": "queued", "stage": "notify", "max_attempts": 5, **job}
-        async with self.owner.transaction():
-            await self.owner.execute(
-                "insert into penstock.jobs (job_id, created_at, updated_at, run_at, ready, priority, max_attempts, "
-                "audited, staged, job_type, stage, idempotency_key, payload) "
-                "values ($1, penstock.now(), penstock.now(), penstock.now(), true, 0, $2, true, true, "
-                "'review_processing', $3, 'review_processing:' || $4, "
-                "jsonb_build_object('review_id', $4::text))",
-                job_id, row["max_attempts"], row["stage"], str(review_id),
-            )  # fmt: skip
-            await self.owner.execute(
-                "insert into review.reviews (review_id, job_id, changelist_id, review_version) values ($1, $2, $3, $4)",
-                review_id, job_id, changelist, version,
-            )  # fmt: skip
-            for one in to:
-                channel, address, required = (*(("smtp", one) if isinstance(one, str) else one), True)[:3]
-                await self.owner.execute(
-                    "insert into review.recipients (review_id, recipient, channel, address, required) "
-                    "values ($1, lower($3), $2, $3, $4)",
-                    review_id, channel, address, required,
-                )  # fmt: skip
-            await self.owner.execute(
-                "insert into review.artifacts (review_id, revision, facts, diff, part_tokens, parts) "
-                """values ($1, '4f1c2aa', '{"title": "Count the till"}', '', 1000, 0)""",
-                review_id,
-            )
-        return review_id
+        named = [(*(("smtp", one) if isinstance(one, str) else one), True)[:3] for one in to]
+        return await make_review(self.owner, named, changelist=changelist, version=version, **job)
 
     async def work(self) -> None:
         """One attempt of everything that is due."""

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from datetime import timedelta
+from typing import Any
 
+import asyncpg
 import pytest
 
 from penstock import Failed, FailureClass
 from penstock.apps.review import deliveries
+from penstock.apps.review.ledger import DeliveryLedger
 from penstock.channels.port import Settles, WhenUncertain
 from tests.apps.review.notify.channel import BY_ID, LOOKUP, NOTHING, REPLAY, certain
 from tests.apps.review.notify.conftest import ADA, BOB, EVE, Post
@@ -191,3 +194,77 @@ async def test_a_zombie_marks_neither_the_effect_nor_the_row(post: Post) -> None
     assert (row["notified_at"], row["status"], row["send_count"]) == (None, "pending", 1)
     assert await post.owner.fetchval("select state from penstock.effects") == "intended"
     assert await post.status(review) == "processing"
+
+
+@pytest.mark.contract("C-42", "N-20")
+async def test_an_intent_whose_reply_was_lost_is_counted_once_and_not_taken_for_an_earlier_send(
+    post: Post, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    review = await post.review(ADA)
+    intend, calls = DeliveryLedger.intend, list[object]()
+
+    async def lost(*given: Any, **named: Any) -> Any:
+        calls.append(named["nonce"])
+        intent = await intend(*given, **named)
+        if len(calls) == 1:
+            raise ConnectionResetError
+        return intent
+
+    monkeypatch.setattr(DeliveryLedger, "intend", lost)
+    await post.work()
+    row = await post.row()
+    assert len(calls) == 2
+    assert calls[0] == calls[1]
+    assert post.events == [f"send {row['token']}"]
+    assert (row["send_count"], row["status"], await post.status(review)) == (1, "sent", "completed")
+    assert await post.attempts() == [("send", "sent")]
+
+
+@pytest.mark.contract("N-15", "N-38")
+async def test_a_row_that_somebody_marks_in_the_meantime_is_not_sent(post: Post) -> None:
+    review = await post.review(ADA, BOB)
+
+    async def by_hand() -> None:
+        await post.set(BOB, notified_at="penstock.now()", notification_id="'by hand'")
+
+    post.mail.before = by_hand  # while the first one is sent
+    await post.work()
+    assert [address for address, _, _ in post.mail.sent] == [ADA]
+    assert (await post.row(BOB))["notification_id"] == "by hand"
+    assert await post.status(review) == "completed"
+
+
+@pytest.mark.contract("N-15")
+async def test_no_statement_begins_a_send_of_a_row_that_is_marked(post: Post) -> None:
+    await post.review(ADA)
+    post.mail.script.append(certain(FailureClass.NETWORK_RESET))
+    await post.work()
+    await post.set(notified_at="penstock.now()")
+    with pytest.raises(asyncpg.PostgresError, match="is marked and is not sent"):
+        await post.set(send_count="send_count + 1")
+
+
+@pytest.mark.contract("C-61", "N-36")
+async def test_of_two_jobs_for_one_review_one_sends_and_the_other_waits(post: Post) -> None:
+    review = await post.review(ADA, BOB)
+    post.mail.script.extend(["lost", certain(FailureClass.NETWORK_RESET)])
+    await post.work()
+    await post.owner.execute(
+        "with other as (insert into penstock.jobs (job_id, created_at, updated_at, run_at, ready, priority, "
+        "max_attempts, audited, staged, job_type, stage, idempotency_key, payload) select gen_random_uuid(), "
+        "created_at, updated_at, run_at, true, 0, 5, false, true, job_type, stage, idempotency_key || '#redeliver-1', "
+        "payload from penstock.jobs returning job_id) "
+        "update penstock.effects set job_id = other.job_id, claim_seq = 1 from other "
+        "where token = (select token from review.deliveries where recipient = $1)",
+        ADA,
+    )
+    await post.owner.execute(
+        "update penstock.jobs set status = 'processing', claim_seq = 1, claimed_by = 'other', "
+        "claimed_at = penstock.now(), lease_expires_at = penstock.now() + interval '1 hour' "
+        "where idempotency_key like '%#redeliver-1'"
+    )
+    post.mail.sent.clear()
+    await post.retry()
+    assert [address for address, _, _ in post.mail.sent] == [BOB]
+    job = await post.job(review)
+    assert (job["status"], job["attempt_count"]) == ("queued", 1)  # put off, not charged
