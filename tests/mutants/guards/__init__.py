@@ -14,6 +14,7 @@ from tests.mutants.guards import (
     collecting,
     critics,
     database,
+    deliveries,
     effects,
     enqueueing,
     failing,
@@ -35,5 +36,6 @@ GUARDS: Final = (
     *scenarios.GUARDS,
     *batches.GUARDS,
     *collecting.GUARDS,
+    *deliveries.GUARDS,
     *critics.GUARDS,
 )
