@@ -35,6 +35,7 @@ demo: $(READY) ## Real work through the engine, a worker killed in the middle, n
 
 .PHONY: test
 test: $(READY) ## Every test on the embedded PostgreSQL 18 (PG=15: on the installed 15; ARGS=: more for pytest)
+	@scripts/pgbouncer.sh
 	@PG=$(PG) $(BIN)/pytest -n $(WORKERS) --dist worksteal --contract-report=build/contract-report.json $(ARGS)
 
 .PHONY: lint

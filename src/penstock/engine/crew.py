@@ -116,7 +116,12 @@ class Crew:
         await self.fetcher.look_at_gates()
         loop = asyncio.get_running_loop()
         self.heartbeat = Heartbeat(
-            self._dsn, who, self.place.held, lambda gone: _in_loop(loop, self.slots.lose, gone), rss_bytes
+            self._dsn,
+            who,
+            self.place.held,
+            lambda gone: _in_loop(loop, self.slots.lose, gone),
+            rss_bytes,
+            prepared=self._settings.prepared_statements,
         )
         self.recorder.start()
         self.heartbeat.start(min(t.policy.lease for t in self._types.values()))

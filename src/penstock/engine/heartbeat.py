@@ -42,8 +42,11 @@ class Heartbeat:
         held: dict[UUID, Running],
         lost: Callable[[list[Running]], None],
         measure: Callable[[], int | None],
+        *,
+        prepared: bool = True,
     ) -> None:
         self._dsn = dsn
+        self._prepared = prepared
         self._who = who
         self._held = held
         self._lost = lost  # called in this thread: hand over to the loop
@@ -129,12 +132,15 @@ class Heartbeat:
 
         The driver asks about types before it first sends the renewal: eight round
         trips where later ones take one. On a slow database they must not eat up
-        the time that the renewal itself has, or it would never get through.
+        the time that the renewal itself has, or it would never get through. So
+        the first renewal is one of nothing.
         """
         if self._connection is None or self._connection.is_closed():
-            self._connection = await connect.connect(self._dsn, name=f"penstock heartbeat {self._who.worker_id}")
+            self._connection = await connect.connect(
+                self._dsn, name=f"penstock heartbeat {self._who.worker_id}", prepared=self._prepared
+            )
             async with asyncio.timeout(CONNECT):
-                await self._connection.prepare(sql("claims/renew"))
+                await self._connection.fetch(sql("claims/renew"), [], [], self._who.worker_id, [])
         return self._connection
 
     async def _close(self) -> None:

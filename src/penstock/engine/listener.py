@@ -65,7 +65,7 @@ class Listener:
 
     async def _listen(self) -> None:
         async with asyncio.timeout(self._patience + connect.CONNECT_TIMEOUT):
-            connection = await connect.connect(self._dsn, name="penstock listener")
+            connection = await connect.connect(self._dsn, name="penstock listener", prepared=False)
             self._connection = connection
             connection.add_termination_listener(lambda _: self._broken.set())
             for channel in self._channels:

@@ -102,7 +102,7 @@ def _pause(lived: float) -> float:
 
 async def check_schema(dsn: str) -> None:
     """Refuse a server that is away, and a schema that does not fit this code."""
-    connection = await connect.connect(dsn)
+    connection = await connect.connect(dsn, prepared=False)  # a few statements once: nothing to prepare for
     try:
         await schema.require_current(connection)
     finally:

@@ -119,7 +119,7 @@ class Supervisor:
         """`<name>-<slot>`; without a name the first free ones of this host."""
         if self._named:
             return [f"{self._orders.name}-{number}" for number in range(1, count + 1)]
-        connection = await connect.connect(self._orders.dsn)
+        connection = await connect.connect(self._orders.dsn, prepared=False)
         try:
             return await workers.free_names(connection, socket.gethostname()[:60], count)
         finally:

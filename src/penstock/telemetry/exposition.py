@@ -64,7 +64,7 @@ class Depths:
 
     async def _ask(self) -> dict[str, int]:
         async with asyncio.timeout(SLOW):
-            connection = await connect.connect(self._dsn, name="penstock metrics")
+            connection = await connect.connect(self._dsn, name="penstock metrics", prepared=False)
             try:
                 return await jobs.depths(connection)
             finally:

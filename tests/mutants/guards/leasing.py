@@ -73,7 +73,7 @@ GUARDS: Final = (
     Guard(
         "a new connection is made ready before it renews",
         f"{ENGINE}/heartbeat.py",
-        'await self._connection.prepare(sql("claims/renew"))',
+        'await self._connection.fetch(sql("claims/renew"), [], [], self._who.worker_id, [])',
         "pass",
         (f"{FAULTS}/test_leases.py::test_a_slow_database_costs_no_lease",),
     ),

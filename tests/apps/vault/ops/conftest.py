@@ -15,7 +15,10 @@ from penstock.emulator import Emulator
 from penstock.engine.worker import Worker
 from penstock.store.roles import WORKER
 from tests.apps.vault.conftest import World
+from tests.support.desks import free_port
 from tests.support.processes import WorkerProcess
+
+__all__ = ["free_port"]
 
 PATIENCE = 30.0
 APP = "penstock.apps.vault:app"

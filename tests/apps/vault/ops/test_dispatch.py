@@ -64,7 +64,7 @@ async def test_two_workers_at_once_share_the_items_and_ask_about_none_twice(worl
     for _ in range(20):
         await world.save()
     await asyncio.gather(world.hand("one"), world.hand("two"))
-    assert await asyncio.gather(world.work("one"), world.work("two")) == [10, 10]
+    assert tuple(await asyncio.gather(world.work("one"), world.work("two"))) == (10, 10)
     assert world.asked() == 20
     took = await world.owner.fetch("select claimed_by, count(*), sum(claim_seq - 1) from penstock.jobs group by 1")
     assert {row[0] for row in took} == {"one", "two"}

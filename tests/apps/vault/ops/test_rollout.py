@@ -38,7 +38,9 @@ async def test_items_that_keep_arriving_through_all_phases_and_back_are_all_enri
 ) -> None:
     owner, saver = await asyncpg.connect(dsn), Saver()
     for phase in WALK:
-        given = {"openai_api_key": "any", "vault_model_url": emulator.openai_base_url, "vault_phase": phase}
+        given: dict[str, Any] = {
+            "openai_api_key": "any", "vault_model_url": emulator.openai_base_url, "vault_phase": phase,
+        }  # fmt: skip
         people, workers = vault_app(dsn=role_dsn(ORCHESTRATOR), **given), vault_app(dsn=role_dsn(WORKER), **given)
         async with workers.app, people.app:
             await workers.app.sync_types()
