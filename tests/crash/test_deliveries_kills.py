@@ -11,7 +11,7 @@ from tests.crash import deliveries
 
 
 @pytest.mark.contract("N-36", "N-37", "N-25", "C-42", "C-61")
-@pytest.mark.parametrize(("policy", "count", "kills"), [("send_again", 21, 8), ("hold", 12, 5)])
+@pytest.mark.parametrize(("policy", "count", "kills"), [("send_again", 21, 6), ("hold", 9, 3)])
 async def test_whoever_is_killed_everybody_is_told_and_nobody_twice_where_a_channel_can_tell(
     dsn: str, role_dsn: Callable[[str], str], tmp_path: Path, policy: str, count: int, kills: int
 ) -> None:
