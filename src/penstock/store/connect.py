@@ -10,6 +10,7 @@ import asyncpg
 
 from penstock.contract.errors import DatabaseUnavailable, UnsafeLogin
 from penstock.store import silence
+from penstock.store.array_types import Informed
 
 if TYPE_CHECKING:
     # The driver stays in the store; the other layers name its objects by these.
@@ -48,6 +49,7 @@ async def connect(dsn: str, *, name: str = "penstock", prepared: bool = True) ->
             timeout=CONNECT_TIMEOUT,
             statement_cache_size=100 if prepared else 0,
             server_settings={**SESSION, "application_name": name},
+            connection_class=Informed,
         )
     except Exception as error:
         raise unavailable(error, dsn) from None

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any, Final
 import asyncpg
 
 from penstock.contract.errors import CommitInDoubt
+from penstock.store.array_types import Informed
 
 if TYPE_CHECKING:
     Connection = asyncpg.Connection[asyncpg.Record]
@@ -30,7 +31,7 @@ NOTICE: Final = "10s"  # how often the server looks whether the client of a long
 TCP_OPTIONS: Final = {"TCP_KEEPIDLE": 10, "TCP_KEEPINTVL": 5, "TCP_KEEPCNT": 3, "TCP_USER_TIMEOUT": 25_000}
 
 
-class Wary(Connection):
+class Wary(Informed):
     """A connection that remembers a COMMIT which was told not to wait for its replica.
 
     The server answers such a COMMIT with success and a warning, and after a
