@@ -27,8 +27,8 @@ def test_the_play_keeps_every_promise_and_leaves_nothing_behind(home: Path) -> N
     done = run_penstock(["demo"], None, env={"TMPDIR": str(home)})
     assert done.returncode == 0, done.stdout + done.stderr
     assert "BROKEN" not in done.stdout
-    assert done.stdout.count("kill -9") == 3  # the title of an act, a worker, a submitter
-    assert done.stdout.count(" kept") == 37
+    assert done.stdout.count("kill -9") == 4  # the title of an act, a worker, a submitter, a worker of the vault
+    assert done.stdout.count(" kept") == 42
     assert "Nothing was lost, nothing was doubled." in done.stdout
     assert list(home.iterdir()) == []
 

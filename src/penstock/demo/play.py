@@ -11,6 +11,7 @@ from penstock.demo.batches import batches
 from penstock.demo.homes import homes
 from penstock.demo.reviews import reviews
 from penstock.demo.stage import Check, Stage, set_up
+from penstock.demo.vault import vault
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
 
 Act = Callable[[Stage], Awaitable[list[Check]]]
 
-ACTS: Final[tuple[Act, ...]] = (press.enqueue, press.work, press.mend, press.count, batches, homes, reviews)
+ACTS: Final[tuple[Act, ...]] = (press.enqueue, press.work, press.mend, press.count, batches, homes, reviews, vault)
 
 
 async def play(view: View, keep: Path | None = None, acts: tuple[Act, ...] = ACTS) -> bool:
