@@ -20,6 +20,7 @@ import typer
 from penstock.cli.common import ORCHESTRATOR, Json, Limit, find_dsn, print_facts, print_json, run, show
 from penstock.cli.exits import USAGE, fail, told
 from penstock.cli.vault_phase import phase
+from penstock.cli.vault_takeover import takeover
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
 
 app = typer.Typer(name="vault", help="The vault: saved items and their enrichment.", no_args_is_help=True)
 app.command()(phase)
+app.add_typer(takeover)
 
 COLUMNS: Final = ("item_id", "kind", "status", "title", "failure_code", "created_at")
 KINDS: Final = ("text", "link", "note")

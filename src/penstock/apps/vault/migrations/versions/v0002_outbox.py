@@ -19,14 +19,15 @@ depends_on = None
 
 SQL = Path(__file__).parents[1] / "sql"
 FOLDER = "0002_outbox"
+UP = ("01_tables", "02_reading", "03_moving", "04_view", "05_writing", "06_moves", "07_take")
+DOWN = ("down_moving", "down")
 
 
 def upgrade() -> None:
     """Move the rows, make the views, and give the roles that exist their rights."""
-    parts = ("01_tables", "02_reading", "03_moving", "04_view", "05_writing", "06_moves", "07_take")
-    script.run(*(f"{FOLDER}/{part}.sql" for part in parts), folder=SQL)
+    script.run(*(f"{FOLDER}/{part}.sql" for part in UP), folder=SQL)
 
 
 def downgrade() -> None:
     """Give the rows back, and drop everything that stood between."""
-    script.run(f"{FOLDER}/down_moving.sql", f"{FOLDER}/down.sql", folder=SQL)
+    script.run(*(f"{FOLDER}/{part}.sql" for part in DOWN), folder=SQL)

@@ -33,8 +33,9 @@ create function vault.outbox_moment(p_text text) returns timestamptz
     language plpgsql stable
 as $$
 declare
-    at timestamptz := p_text::timestamptz;
+    at timestamptz;
 begin
+    at := p_text::timestamptz; -- not above: what fails there is not caught here
     return case when at between '1970-01-01 00:00:00+00' and penstock.now() + interval '3660 days' then at end;
 exception when data_exception then
     return null;

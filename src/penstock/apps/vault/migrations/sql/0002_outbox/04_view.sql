@@ -1,6 +1,6 @@
 -- The outbox as 004 knows it, over the engine's jobs (C-18, C-19). It reads one table, so that FOR UPDATE SKIP LOCKED locks
--- the job. Its readers need no right on jobs, and see one type of them: it runs with the rights of its owner, behind a
--- security barrier.
+-- the job. Its readers need no right on jobs: it runs with the rights of its owner and shows one type. It is no security
+-- barrier, because a barrier would lock every row that is looked at, and not the one that LIMIT lets through.
 
 -- Makes the view in one schema. p_types names the types that columns had in the table whose place it takes: what was
 -- prepared against the table goes on with the same types. p_indexed: pollers are expected, so their two questions get
@@ -19,7 +19,7 @@ declare
     bare text;
 begin
     execute format(
-        'create view %I.enrichment_outbox with (security_barrier = true) as select %s as id, %s as item_id, j.job_type, '
+        'create view %I.enrichment_outbox as select %s as id, %s as item_id, j.job_type, '
         '%s as status, j.attempt_count, j.run_at, j.claimed_by as locked_by, %s as locked_at, j.lease_expires_at, '
         'j.last_error_code, j.last_error_message, %s as created_at, %s as claimed_at, j.last_error_message as last_error '
         'from penstock.jobs j where j.job_type = ''enrichment''',

@@ -1,5 +1,5 @@
 drop index if exists penstock.vault_outbox_pending, penstock.vault_outbox_leased, penstock.vault_outbox_id;
-drop function vault.give_back(), vault.outbox_as_rows(), vault.outbox_columns();
+drop function vault.give_back(), vault.put_back(regclass, text[], text), vault.outbox_as_rows(), vault.outbox_columns();
 drop function vault.outbox_insert(), vault.outbox_update(), vault.outbox_delete();
 drop function vault.take_over(), vault.show_outbox(regclass, boolean), vault.make_outbox_view(name, jsonb, boolean),
     vault.outbox_cast(text, text), vault.outbox_text_type(text), vault.retry_quarantine(), vault.quarantined(bigint, integer),

@@ -6,8 +6,8 @@ as $$
 declare
     home name := (select t.source_schema from vault.outbox_takeover t);
     target regclass := format('%I.enrichment_outbox_legacy', home)::regclass;
-    all_columns text;
-    known_columns text;
+    every text[];
+    known text[];
 begin
     execute format('drop view %I.enrichment_outbox', home);
     if home <> 'vault' then
@@ -15,25 +15,35 @@ begin
     end if;
     lock table penstock.jobs in share row exclusive mode;
     execute format('alter table %s rename to enrichment_outbox', target);
-    select string_agg(quote_ident(a.attname), ', '),
-           string_agg(quote_ident(a.attname), ', ') filter (where a.attname = any(vault.outbox_columns())
-               and (a.attname <> 'id' or a.atttypid = 'uuid'::regtype or vault.outbox_text_type(format_type(a.atttypid, a.atttypmod)) is not null))
-      into all_columns, known_columns
+    select array_agg(a.attname), array_agg(a.attname) filter (where a.attname = any(vault.outbox_columns())
+               and (a.attname <> 'id' or a.atttypid = 'uuid'::regtype
+                    or vault.outbox_text_type(format_type(a.atttypid, a.atttypmod)) is not null))
+      into every, known
       from pg_attribute a where a.attrelid = target and a.attnum > 0 and not a.attisdropped and a.attgenerated = '';
 
     -- Rows that came from the table have all their columns again; rows that came after take its defaults for the rest.
-    execute format(
-        'insert into %1$s (%2$s) overriding system value select %2$s from vault.outbox_as_rows() as o '
-        'join vault.outbox_extras x using (job_id) '
-        'cross join lateral jsonb_populate_record(null::%1$s, x."row" || (o."row" - ''id'' - ''item_id''))', target, all_columns);
-    execute format(
-        'insert into %1$s (%2$s) overriding system value select %2$s from vault.outbox_as_rows() as o '
-        'cross join lateral jsonb_populate_record(null::%1$s, o."row") '
-        'where not exists (select from vault.outbox_extras x where x.job_id = o.job_id)', target, known_columns);
-    execute format(
-        'insert into %1$s (%2$s) overriding system value select %2$s from vault.outbox_quarantine q '
-        'cross join lateral jsonb_populate_record(null::%1$s, q."row")', target, all_columns);
+    perform vault.put_back(target, every,
+        'select x."row" || (o."row" - ''id'' - ''item_id'') from vault.outbox_as_rows() as o '
+        'join vault.outbox_extras x on x.job_id = o.job_id');
+    perform vault.put_back(target, known, format(
+        'select o."row" - %L::text[] from vault.outbox_as_rows() as o '
+        'where not exists (select from vault.outbox_extras x where x.job_id = o.job_id)',
+        array(select name from unnest(vault.outbox_columns()) as name where name <> all(known))));
+    perform vault.put_back(target, every, 'select q."row" from vault.outbox_quarantine q');
     perform penstock.remove_jobs('enrichment');
+end
+$$;
+
+-- Rows given as documents go into a table, with these columns.
+create function vault.put_back(p_target regclass, p_columns text[], p_rows text) returns void
+    language plpgsql volatile
+as $$
+begin
+    execute format(
+        'insert into %1$s (%2$s) overriding system value select %3$s from (%4$s) as o(document) '
+        'cross join lateral jsonb_populate_record(null::%1$s, o.document) as r', p_target,
+        (select string_agg(quote_ident(c), ', ') from unnest(p_columns) as c),
+        (select string_agg('r.' || quote_ident(c), ', ') from unnest(p_columns) as c), p_rows);
 end
 $$;
 

@@ -1,0 +1,1 @@
+select r.moved, r.quarantined from vault.retry_quarantine() as r
