@@ -117,6 +117,20 @@ async def test_outside_its_window_a_key_settles_nothing_and_the_mail_is_held(pos
     assert (await post.row())["status"] == "reconciling"
 
 
+@pytest.mark.contract("C-42")
+async def test_a_refused_replay_leaves_the_first_send_in_doubt_and_its_window_running(post: Post) -> None:
+    post.mail.settles, post.mail.window = REPLAY, timedelta(hours=23)
+    await post.review(ADA)
+    post.mail.script.extend(["lost", certain(FailureClass.RATE_LIMITED)])
+    await post.work()
+    await post.retry()
+    assert (await post.row())["send_count"] == 1  # the second has certainly not happened, and says nothing of the first
+    await post.harness.pass_time(hours=23)
+    await post.retry()
+    assert len(post.mail.sent) == 2
+    assert (await post.row())["status"] == "reconciling"
+
+
 @pytest.mark.contract("C-42", "N-25")
 async def test_where_nothing_can_be_found_out_a_second_one_goes_only_where_that_is_the_policy_and_the_row_says_so(
     post: Post,
