@@ -16,12 +16,14 @@ from schemathesis.generation import GenerationMode
 from penstock.apps.review.application import review_app
 from penstock.apps.rewrite.application import rewrite_app
 from penstock.apps.rewrite.keyring import new_key
+from penstock.apps.vault.application import vault_app
 from penstock.settings import load_settings
 from penstock.store.api_keys import Scope
 from penstock.web import Logins, create_app
 from penstock.web.homes import KeptHomes
 from penstock.web.server import Server, bound_socket
 from tests.apps.rewrite.estate import TYPE_ROW
+from tests.apps.vault.typed import TYPE_ROW as ENRICHMENT_ROW
 from tests.web.conftest import HOME, RECIPIENT, REVIEW_ROW, SENDER, SOURCES, Keys, bearer
 
 STREAM: Final = "/rewrites/stream"  # without an end
@@ -41,6 +43,7 @@ def url(dsns: dict[Scope, str], owner: psycopg.Connection[Any]) -> Iterator[str]
     """The whole application, served from a thread."""
     owner.execute(TYPE_ROW)
     owner.execute(REVIEW_ROW)
+    owner.execute(ENRICHMENT_ROW)
     found: list[Server] = []
     ready = threading.Event()
 
@@ -48,9 +51,10 @@ def url(dsns: dict[Scope, str], owner: psycopg.Connection[Any]) -> Iterator[str]
         orchestrator = dsns[Scope.ORCHESTRATOR]
         rewrites = rewrite_app(load_settings(dsn=orchestrator, text_keys=new_key("k1"), rewrite_languages=("en", "es")))
         reviews = review_app(load_settings(dsn=orchestrator, review_sources=SOURCES))
-        async with rewrites.app, reviews.app:
-            homes = KeptHomes(rewrites)
-            app = create_app(load_settings(), Logins(dsns), rewriting=rewrites, homes=homes, reviewing=reviews)
+        vault = vault_app(load_settings(dsn=orchestrator))
+        async with rewrites.app, reviews.app, vault.app:
+            behind: Any = {"rewriting": rewrites, "homes": KeptHomes(rewrites), "reviewing": reviews, "saving": vault}
+            app = create_app(load_settings(), Logins(dsns), **behind)
             server = Server(app, bound_socket("127.0.0.1", 0))
             found.append(server)
             working = asyncio.create_task(server.work())
@@ -68,6 +72,7 @@ def url(dsns: dict[Scope, str], owner: psycopg.Connection[Any]) -> Iterator[str]
 
 def test_every_answer_is_one_that_the_document_names(url: str, keys: Keys) -> None:
     orchestrator = bearer(keys.make("orchestrator"))
+    by_scope = {"orchestrator": orchestrator, "frontend": bearer(keys.make("frontend"))}
     for path in (f"/homes/{HOME}", f"/homes/{HOME}/members/{SENDER}", f"/homes/{HOME}/members/{RECIPIENT}"):
         assert httpx.put(url + path, json={}, headers=orchestrator).status_code == 204
     document = httpx.get(f"{url}/openapi.json").json()
@@ -77,12 +82,20 @@ def test_every_answer_is_one_that_the_document_names(url: str, keys: Keys) -> No
     for path, operations in document["paths"].items():
         for method in operations if path != STREAM else ():
             inputs = {"parameters", "requestBody"} & set(operations[method])
+            headers = by_scope.get(_scope(operations[method]), {})
             for mode in GenerationMode if inputs else (GenerationMode.POSITIVE,):
-                _fuzz(schema[path][method.upper()], mode, url, orchestrator if inputs else {}, seen)
+                _fuzz(schema[path][method.upper()], mode, url, headers, seen)
     _fuzz_messages(schema["/rewrites"]["POST"], url, orchestrator, seen)
     _fuzz_reviews(schema["/reviews"]["POST"], url, orchestrator, seen)
     assert {("/rewrites", 202), ("/rewrites", 422), ("/homes/{home_id}", 204), ("/readyz", 200)} <= seen
+    assert {("/items", 201), ("/items", 422), ("/items", 200), ("/items/{item_id}", 404)} <= seen
     assert {("/reviews", 202), ("/reviews", 200), ("/reviews", 422), ("/reviews/{review_id}", 404)} <= seen
+
+
+def _scope(operation: dict[str, Any]) -> str:
+    """The scope that an operation names; nothing for those that need no key."""
+    found: list[str] = [scope for each in operation.get("security", ()) for scope in each["key"]]
+    return "".join(found)
 
 
 def _fuzz(operation: Any, mode: GenerationMode, url: str, headers: dict[str, str], seen: set[tuple[str, int]]) -> None:

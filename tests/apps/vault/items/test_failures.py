@@ -135,6 +135,7 @@ async def test_a_cancel_at_the_very_end_waits_for_the_job_and_not_for_the_item(w
         await world.owner.execute("select from penstock.jobs where job_id = $1 for update", job["job_id"])
         gate.opened.set()
         await somebody_waits(world)
+        await world.owner.execute("set local lock_timeout = '300ms'")
         await world.owner.execute("select penstock.cancel($1, 'tester', 'too late?')", job["job_id"])
     assert ((await world.job(item))["status"], await world.status(item)) == ("canceled", "ENRICHMENT_FAILED")
 
