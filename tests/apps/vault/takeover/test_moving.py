@@ -115,9 +115,9 @@ def loose(outbox: Outbox) -> None:
     """An outbox that nobody kept clean: no key, no types, no NOT NULL."""
     outbox.run("drop table vault.enrichment_outbox")
     outbox.run(
-        "create table public.enrichment_outbox (id text, item_id text, status text, attempt_count text, claimed_at text, "
-        "last_error text, created_at text, job_type text, run_at text, locked_by text, lease_expires_at text, "
-        "last_error_code text)"
+        "create table public.enrichment_outbox (id text, item_id text, status text, attempt_count text, "
+        "claimed_at text, last_error text, created_at text, job_type text, run_at text, locked_by text, "
+        "lease_expires_at text, last_error_code text)"
     )
 
 

@@ -1,4 +1,4 @@
-"""The take-over of the outbox: its rows become jobs of the engine, and a view with its name and its words takes its place.
+"""The take-over of the outbox: its rows become jobs, and a view with its name and its words takes its place.
 
 Safe before the deploy: producers and pollers of before go on through the view.
 They wait while the rows move, about a second for 20,000 of them. A row that
