@@ -79,7 +79,7 @@ class _Begun(Enricher):
 async def _work(duty: Duty, phase: int) -> None:
     """A worker of the real application, but for the handler."""
     _Begun.duty = duty
-    application.Enricher = _Begun  # type: ignore[attr-defined,misc]  # nothing else is done here
+    application.Enricher = _Begun  # type: ignore[attr-defined]  # nothing else is done here
     vault = vault_app(dsn=duty.dsn, vault_phase=phase)
     async with vault.app:
         await vault.app.worker(dsn=duty.dsn, concurrency=duty.concurrency or None).run()
