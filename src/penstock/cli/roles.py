@@ -113,7 +113,7 @@ def _passwords(*, prompt: bool) -> dict[str, str]:
 async def _has_schema(dsn: str) -> bool:
     from penstock.store import connect, schema
 
-    connection = await connect.connect(dsn)
+    connection = await connect.connect(dsn, prepared=False)
     try:
         return await schema.version(connection) is not None
     finally:

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import asyncio
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -160,7 +159,7 @@ def _command(config: Config, way: str, revision: str, *, sql: bool = False) -> N
 
 
 async def _migrate(dsn: str, steps: Sequence[_Step], lock_timeout: float) -> None:
-    engine = create_async_engine("postgresql+asyncpg://", async_creator=partial(_connect, dsn), poolclass=NullPool)
+    engine = create_async_engine("postgresql+asyncpg://", connect_args=_once(dsn), poolclass=NullPool)
     try:
         async with engine.connect() as connection:
             await _refuse_old_server(connection)
@@ -176,10 +175,20 @@ async def _migrate(dsn: str, steps: Sequence[_Step], lock_timeout: float) -> Non
         await engine.dispose()
 
 
+def _once(dsn: str) -> dict[str, Any]:
+    """How SQLAlchemy connects: no statement is kept under a name, which a pooler would leave to its next client."""
+
+    async def opened(**_: Any) -> asyncpg.Connection[Any]:
+        return await _connect(dsn)
+
+    return {"async_creator_fn": opened, "prepared_statement_cache_size": 0, "prepared_statement_name_func": str}
+
+
 async def _connect(dsn: str) -> asyncpg.Connection[Any]:
     # The driver reads the DSN itself, so that it means the same here and everywhere else.
+    name = {"application_name": "penstock migrate"}
     try:
-        return await asyncpg.connect(dsn, timeout=10, server_settings={"application_name": "penstock migrate"})
+        return await asyncpg.connect(dsn, timeout=10, server_settings=name, statement_cache_size=0)
     except Exception as error:
         raise unavailable(error, dsn) from None
 

@@ -109,7 +109,8 @@ async def missing_roles(connection: asyncpg.Connection[Any]) -> list[str]:
 @asynccontextmanager
 async def _session(dsn: str) -> AsyncIterator[asyncpg.Connection[Any]]:
     try:
-        connection = await asyncpg.connect(dsn, timeout=10, server_settings={"application_name": "penstock roles"})
+        name = {"application_name": "penstock roles"}
+        connection = await asyncpg.connect(dsn, timeout=10, server_settings=name, statement_cache_size=0)
     except Exception as error:
         raise unavailable(error, dsn) from None
     try:

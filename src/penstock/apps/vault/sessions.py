@@ -8,7 +8,6 @@ from __future__ import annotations
 import asyncio
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any, Final
-from uuid import uuid4
 
 from sqlalchemy.exc import DBAPIError
 from sqlalchemy.ext.asyncio import AsyncSession, create_async_engine
@@ -71,8 +70,8 @@ def make_engine(dsn: str, *, prepared: bool = True) -> AsyncEngine:
         return await connect.connect(dsn, name="penstock vault", prepared=prepared)
 
     options: dict[str, Any] = {"async_creator_fn": opened}
-    if not prepared:  # behind a pooler nobody knows which statements the next connection has
-        options |= {"prepared_statement_cache_size": 0, "prepared_statement_name_func": lambda: f"__{uuid4()}__"}
+    if not prepared:  # behind a pooler a statement with a name would stay in a session that is somebody else's next
+        options |= {"prepared_statement_cache_size": 0, "prepared_statement_name_func": str}
     return create_async_engine(
         "postgresql+asyncpg://",
         connect_args=options,

@@ -7,15 +7,20 @@ from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import AsyncExitStack, asynccontextmanager
 from io import StringIO
 from typing import Any
+from uuid import uuid4
 
 import pytest
+from sqlalchemy import text
 
+from penstock.apps.vault import UnknownItem
 from penstock.emulator import Emulator
+from penstock.store import connect, migrate
 from penstock.store.checks import session
 from penstock.store.doctor import Severity, examine
-from penstock.store.roles import WORKER
+from penstock.store.roles import ORCHESTRATOR, WORKER
 from tests.apps.vault.conftest import World, opened_world
 from tests.apps.vault.ops.conftest import Start, enriched, until, working
+from tests.support import clusters
 from tests.support.pgbouncer import PgBouncer, pgbouncer
 
 SIZE = 3  # sessions of the server for each login
@@ -64,7 +69,7 @@ async def test_items_are_enriched_at_once_through_a_pooler_while_the_listener_go
 
 @pytest.mark.contract("D-80", "D-88")
 async def test_many_workers_share_a_few_sessions_of_the_server_and_ask_about_no_item_twice(
-    behind: Behind, role_dsn: Callable[[str], str]
+    behind: Behind, pooler: PgBouncer, role_dsn: Callable[[str], str]
 ) -> None:
     async with behind(listen_dsn=role_dsn(WORKER)) as world, AsyncExitStack() as crew:
         for _ in range(4):
@@ -73,7 +78,21 @@ async def test_many_workers_share_a_few_sessions_of_the_server_and_ask_about_no_
         await enriched(world, 40)
         assert world.asked() == 40
         assert await world.owner.fetchval(SESSIONS) <= SIZE
+        assert await left_behind(pooler, role_dsn) == [0] * SIZE * 2
         assert await world.owner.fetchval("select sum(attempt_count) from penstock.jobs") == 0
+
+
+async def left_behind(pooler: PgBouncer, role_dsn: Callable[[str], str]) -> list[int]:
+    """How many prepared statements stand in each session of the server that clients share."""
+    counts = []
+    async with AsyncExitStack() as held:
+        for role in (ORCHESTRATOR, WORKER):
+            for _ in range(SIZE):
+                client = await connect.connect(pooler.dsn(role_dsn(role)), prepared=False)
+                held.push_async_callback(client.close)
+                await held.enter_async_context(client.transaction())  # so that the next one gets another session
+                counts.append(await client.fetchval("select count(*) from pg_prepared_statements where name <> ''"))
+    return counts
 
 
 @pytest.mark.contract("D-85", "D-19", "D-03")
@@ -99,6 +118,27 @@ async def test_worker_processes_with_all_their_parts_work_through_a_pooler(
         assert await asyncio.to_thread(begun.stop) == 0
         assert world.asked() == len(saved)
         assert [line for line in begun.events if line["level"] not in ("debug", "info")] == []
+
+
+@pytest.mark.parametrize("template", [clusters.BARE_TEMPLATE])
+def test_the_applications_can_be_migrated_through_a_pooler(pooler: PgBouncer, dsn: str) -> None:
+    through = pooler.dsn(dsn)
+    assert {state.up_to_date for state in migrate.status(through, migrate.lines())} == {True, False}
+    for _ in range(2):
+        migrate.upgrade(through, to=migrate.lines())
+        assert {state.up_to_date for state in migrate.status(through, migrate.lines())} == {True}
+
+
+async def test_whose_items_a_transaction_sees_ends_with_it_on_a_session_that_is_handed_on(behind: Behind) -> None:
+    async with behind() as world:
+        item = await world.save()
+        async with world.people.session() as session:
+            seen = await session.execute(text("select current_setting('penstock.owner_id', true)"))
+            assert not seen.scalar_one()
+        for _ in range(SIZE * 2):
+            with pytest.raises(UnknownItem):
+                await world.people.read_item(owner_id=uuid4(), item_id=item.id)
+            assert await world.status(item) == "ENRICHING"
 
 
 async def test_the_doctor_names_a_pooler_in_the_way_and_is_content_with_a_way_around_it(

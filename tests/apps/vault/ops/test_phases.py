@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import psycopg
@@ -70,6 +71,16 @@ def test_every_phase_says_what_to_watch_and_how_to_go_back() -> None:
     assert [phase.number for phase in phases.PHASES] == [1, 2, 3, 4, 5]
     assert all(phase.watch and phase.back for phase in phases.PHASES)
     assert "one week" in phases.BY_NUMBER[4].does
+
+
+@pytest.mark.contract("D-74", "D-71", "D-72", "D-73")
+def test_the_runbook_and_the_settings_say_the_same_of_every_phase() -> None:
+    page = (Path(__file__).parents[4] / "docs" / "how-to" / "roll-out-notify.md").read_text()
+    for phase in phases.PHASES:
+        (row,) = [line for line in page.splitlines() if line.startswith(f"| {phase.number} |")]
+        pokes, poll = (cell.strip() for cell in row.split("|")[3:5])
+        assert (pokes == "off", poll) == (phase.notify == "off", f"{phase.poll_seconds:g} s")
+        assert all(metric in page for metric in phase.watch)
 
 
 @pytest.mark.contract("D-74")
