@@ -58,6 +58,21 @@ async def saved(client: httpx.AsyncClient, key: dict[str, str], content: str = f
     return str(answer.json()["item_id"])
 
 
+async def test_the_same_key_gives_the_same_item_and_another_item_under_it_is_refused(
+    client: httpx.AsyncClient, mine: dict[str, str], keys: Keys, owner: Owner
+) -> None:
+    keyed = {**mine, "Idempotency-Key": "k-1"}
+    first = await saved(client, keyed)
+    assert await saved(client, keyed) == first
+    refused = await client.post("/items", json={"content": f"Other. {CANARY}"}, headers=keyed)
+    assert (refused.status_code, refused.json()["code"]) == (409, "idempotency_conflict")
+    assert CANARY not in refused.text
+    other = bearer(keys.make("frontend", user_id=SENDER))
+    assert await saved(client, {**other, "Idempotency-Key": "k-1"}) != first
+    assert owner.execute("select count(*) as n from vault.items").fetchone() == {"n": 2}
+    assert owner.execute("select count(*) as n from penstock.jobs").fetchone() == {"n": 2}
+
+
 @pytest.mark.contract("D-08")
 async def test_an_item_is_saved_for_the_user_of_the_key_with_its_job(
     client: httpx.AsyncClient, mine: dict[str, str], owner: Owner

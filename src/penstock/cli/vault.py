@@ -53,6 +53,7 @@ def save(
     owner: Owner,
     kind: Annotated[str, typer.Option(help="text, link or note.")] = "text",
     file: Annotated[Path | None, typer.Option(help="Save what this file holds.", exists=True, dir_okay=False)] = None,
+    key: Annotated[str | None, typer.Option(help="The same key again gives the item it made.")] = None,
     as_json: Json = False,
 ) -> None:
     """Save an item and print its id; it is enriched a moment later."""
@@ -60,7 +61,7 @@ def save(
         fail(f"An item is one of {', '.join(KINDS)}; choose one with --kind.", USAGE)
     with told():
         text = _content(content, file)
-    item = _done(lambda vault: vault.create_item(owner_id=owner, content=text, kind=kind))
+    item = _done(lambda vault: vault.create_item(owner_id=owner, content=text, kind=kind, key=key))
     print_json({"item_id": item.id, "status": item.status}) if as_json else typer.echo(str(item.id))
 
 

@@ -180,7 +180,7 @@ class Settings(ReviewSettings, VaultSettings):
         "127.0.0.1", description="address of `penstock serve`; others than this machine's need a proxy"
     )
     web_port: int = Field(8080, ge=0, le=65_535, description="port of `penstock serve`; 0 takes a free one")
-    web_max_bytes: int = Field(65_536, ge=1024, le=16_777_216, description="largest body of a request")
+    web_max_bytes: int = Field(131_072, ge=1024, le=16_777_216, description="largest body of a request")
     web_max_streams: int = Field(200, ge=1, le=10_000, description="live streams at once in one process")
     web_orchestrator_dsn: str | None = Field(
         None, repr=False, description="login of penstock_orchestrator for `penstock serve`; unset: these routes are off"

@@ -20,16 +20,20 @@ from penstock.contract.errors import StepRefused, UnknownType
 from penstock.store.api_keys import Scope
 from penstock.web.documents import told
 from penstock.web.keys import Caller, Calling, routes_for
-from penstock.web.names import Input
+from penstock.web.names import Input, key_header
 from penstock.web.ports import Items
 from penstock.web.problems import Refused, handed
 
 MOST: Final = 500  # of a page
 CONFLICT: Final = "item_moved_on"
+REUSED: Final = "idempotency_conflict"
 REFUSALS: Final = ("item_empty", "item_too_large", "item_unreadable", "link_invalid")
 
 router = APIRouter(route_class=routes_for(Scope.FRONTEND), tags=["frontend"])
 
+IdempotencyKey = Annotated[
+    str | None, key_header("The same key and item again give the item it made; another item is refused.")
+]
 ItemId = Annotated[UUID, Path(description="The item.")]
 
 
@@ -79,13 +83,17 @@ class ItemsAnswer(BaseModel):
     items: list[ListedItemAnswer]
 
 
-@router.post("/items", status_code=201, responses=told(*REFUSALS), operation_id="save_item")
-async def save(request: Request, response: Response, caller: Calling, item: ItemInput) -> ItemAnswer:
+@router.post("/items", status_code=201, responses=told(*REFUSALS, REUSED), operation_id="save_item")
+async def save(
+    request: Request, response: Response, caller: Calling, item: ItemInput, idempotency_key: IdempotencyKey = None
+) -> ItemAnswer:
     """Save an item. The answer comes before anything is enriched; that takes a moment more."""
     try:
-        saved = await _items(request).create_item(owner_id=_owner(caller), content=item.content, kind=item.kind)
+        saved = await _items(request).create_item(
+            owner_id=_owner(caller), content=item.content, kind=item.kind, key=idempotency_key
+        )
     except ItemRefused as refused:
-        raise Refused(refused.code) from None
+        raise Refused(REUSED if refused.code == "key_reused" else refused.code) from None
     except UnknownType:
         raise Refused("switched_off") from None  # no worker has ever enriched anything here
     response.headers["Location"] = f"/items/{saved.id}"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Final
 
+from fastapi import Header
 from pydantic import BaseModel, ConfigDict
 from pydantic_core import PydanticCustomError
 
@@ -22,6 +23,13 @@ class Input(BaseModel):
     def __pydantic_init_subclass__(cls, **_: Any) -> None:
         """Let problems name its members."""
         KNOWN.update(cls.model_fields)
+
+
+def key_header(description: str, *, longest: int = 200) -> Any:
+    """The header that makes asking twice the same as asking once."""
+    return Header(
+        alias="Idempotency-Key", min_length=1, max_length=longest, pattern=r"^[ -~]+$", description=description
+    )
 
 
 def readable(text: str) -> str:

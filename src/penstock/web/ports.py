@@ -81,8 +81,8 @@ class Reviewing(Protocol):
 class Items(Protocol):
     """Keeps what people save, each for its owner."""
 
-    async def create_item(self, *, owner_id: UUID, content: str, kind: ItemKind) -> Item:
-        """Save an item and the job that enriches it, both or neither (D-08)."""
+    async def create_item(self, *, owner_id: UUID, content: str, kind: ItemKind, key: str | None) -> Item:
+        """Save an item and the job that enriches it, both or neither (D-08); a known *key* gives the item it made."""
 
     async def list_items(
         self, *, owner_id: UUID, status: ItemStatus | None, limit: int, before: UUID | None

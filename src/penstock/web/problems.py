@@ -34,7 +34,7 @@ PROBLEMS: Final[Mapping[str, tuple[int, str]]] = {
     "not_found": (404, "There is nothing here."),
     "method_not_allowed": (405, "This method is not for this path."),
     "body_too_slow": (408, "The body did not arrive in time."),
-    "idempotency_conflict": (409, "This Idempotency-Key came before, with another message."),
+    "idempotency_conflict": (409, "This Idempotency-Key came before, with something else."),
     "idempotency_key_reused": (409, "This Idempotency-Key belongs to work of another time; use a new one."),
     "rerun_not_allowed": (409, "Only a rerun with a version above every other makes new work for this changelist."),
     "item_moved_on": (409, "The item is not where this could be done; it stays as it is."),

@@ -6,7 +6,7 @@ from datetime import datetime
 from typing import Annotated, Any, Final
 from uuid import UUID
 
-from fastapi import APIRouter, Header, Path, Request, Response
+from fastapi import APIRouter, Path, Request, Response
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
 from penstock.apps.review.models import Finding, Recipient
@@ -21,7 +21,7 @@ from penstock.contract.errors import (
 from penstock.store.api_keys import Scope
 from penstock.web.documents import told
 from penstock.web.keys import Calling, routes_for
-from penstock.web.names import Input, readable
+from penstock.web.names import Input, key_header, readable
 from penstock.web.ports import Reviewing
 from penstock.web.problems import Refused, handed
 
@@ -38,14 +38,7 @@ router = APIRouter(route_class=routes_for(Scope.ORCHESTRATOR), tags=["orchestrat
 
 ReviewId = Annotated[UUID, Path(description="The review.")]
 IdempotencyKey = Annotated[
-    str,
-    Header(
-        alias="Idempotency-Key",
-        min_length=1,
-        max_length=400,
-        pattern=r"^[ -~]+$",
-        description="The same key gives the same review, whatever else comes with it.",
-    ),
+    str, key_header("The same key gives the same review, whatever else comes with it.", longest=400)
 ]
 
 

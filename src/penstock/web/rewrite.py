@@ -21,7 +21,7 @@ from penstock.telemetry import web_events
 from penstock.web.documents import told
 from penstock.web.event_stream import MEDIA_TYPE, EventStream
 from penstock.web.keys import Calling, routes_for
-from penstock.web.names import Input, readable
+from penstock.web.names import Input, key_header, readable
 from penstock.web.ports import Homes, Rewriting
 from penstock.web.problems import Refused, handed
 from penstock.web.streams import Stream, Streams
@@ -35,14 +35,7 @@ frontends = APIRouter(route_class=routes_for(Scope.FRONTEND), tags=["frontend"])
 HomeId = Annotated[UUID, Path(description="The home.")]
 UserId = Annotated[UUID, Path(description="The member.")]
 IdempotencyKey = Annotated[
-    str | None,
-    Header(
-        alias="Idempotency-Key",
-        min_length=1,
-        max_length=200,
-        pattern=r"^[ -~]+$",
-        description="The same key and message again give the same request; another message is refused.",
-    ),
+    str | None, key_header("The same key and message again give the same request; another message is refused.")
 ]
 LastEventId = Annotated[
     str | None,

@@ -56,10 +56,13 @@ class Vault:
 
     # ------------------------------------------------------------------ items
 
-    async def create_item(self, *, owner_id: UUID, content: str, kind: ItemKind | str = "text") -> Item:
+    async def create_item(
+        self, *, owner_id: UUID, content: str, kind: ItemKind | str = "text", key: str | None = None
+    ) -> Item:
         """Save an item and its job; see `CreateItemUseCase`."""
         async with self.session() as session:
-            return await CreateItemUseCase(session, self.app).execute(owner_id=owner_id, content=content, kind=kind)
+            saving = CreateItemUseCase(session, self.app)
+            return await saving.execute(owner_id=owner_id, content=content, kind=kind, key=key)
 
     async def confirm_item(self, *, owner_id: UUID, item_id: UUID) -> Item:
         """Take what was found as it is; see `ConfirmItem`."""

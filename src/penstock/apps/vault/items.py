@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from typing import TYPE_CHECKING
-from uuid import UUID
+from uuid import UUID, uuid5
 
 from penstock.apps.vault.models import Item, ItemKind, ItemStatus, ListedItem, SystemItem
 from penstock.apps.vault.refusals import UnknownItem
@@ -33,10 +33,13 @@ class ItemRepository:
 
     async def create(self, owner_id: UUID, kind: ItemKind, content: str) -> Item:
         """Insert a new item, which waits for its enrichment."""
-        await self._enter(owner_id)
-        row = await self._rows.one("items/insert", str(uuid7()), str(owner_id), str(kind), content)
-        assert row is not None  # noqa: S101 - what is inserted is returned
-        return Item.of_row(row)
+        item = await self._insert(uuid7(), owner_id, kind, content)
+        assert item is not None  # noqa: S101 - the id is a new one
+        return item
+
+    async def create_keyed(self, owner_id: UUID, kind: ItemKind, content: str, key: str) -> Item | None:
+        """The same under this owner's *key*; None when that has one."""
+        return await self._insert(keyed_id(owner_id, key), owner_id, kind, content)
 
     async def get_by_id(self, owner_id: UUID, item_id: UUID) -> Item:
         """The item; `UnknownItem` when this owner has none of this id."""
@@ -82,6 +85,11 @@ class ItemRepository:
 
     # ------------------------------------------------------------------------------
 
+    async def _insert(self, item_id: UUID, owner_id: UUID, kind: ItemKind, content: str) -> Item | None:
+        await self._enter(owner_id)
+        row = await self._rows.one("items/insert", str(item_id), str(owner_id), str(kind), content)
+        return None if row is None else Item.of_row(row)
+
     async def _enter(self, owner_id: UUID) -> None:
         await self._rows.one("items/enter", str(owner_id))
 
@@ -90,6 +98,11 @@ class ItemRepository:
         if row is None:
             raise UnknownItem(item_id)
         return Item.of_row(row)
+
+
+def keyed_id(owner_id: UUID, key: str) -> UUID:
+    """The id of the item that an owner saves under *key*: the same key is the same item."""
+    return uuid5(owner_id, key)
 
 
 def _system(row: Mapping[str, Any] | None) -> SystemItem | None:

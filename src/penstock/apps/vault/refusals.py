@@ -14,6 +14,8 @@ if TYPE_CHECKING:
 
 WHY: Final[Mapping[str, str]] = {
     "kind_unknown": "an item is a text, a link or a note; name one of these",
+    "key_reused": "this key was used before to save something else; use a new key for a new item",
+    "key_unusable": "a key has 1 to 200 characters, and no NUL; choose such a one",
     "item_empty": "the item has no text in it; save something to be enriched",
     "item_too_large": "the item has {size} bytes, and {most} are allowed here; save a part of it, or raise "
     "PENSTOCK_VAULT_MAX_ITEM_BYTES",

@@ -10,7 +10,7 @@ import re
 import unicodedata
 from typing import TYPE_CHECKING, Final
 
-from penstock.apps.vault.items import ItemRepository
+from penstock.apps.vault.items import ItemRepository, keyed_id
 from penstock.apps.vault.models import ItemKind, ItemStatus
 from penstock.apps.vault.outbox import OutboxRepository
 from penstock.apps.vault.refusals import ItemMoveRefused, ItemRefused
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
 MOST_LISTED: Final = 10_000
 LONGEST_LINK: Final = 2_000
+LONGEST_KEY: Final = 200
 # One address: a scheme, a host without a name or password before it, and no space or control character anywhere.
 _LINK: Final = re.compile(r"https?://[^\s/?#@\x00-\x1f\x7f]+(?:[/?#][^\s\x00-\x1f\x7f]*)?", re.IGNORECASE)
 _UNSTORABLE: Final = re.compile("[\x00\ud800-\udfff]")
@@ -37,12 +38,29 @@ class CreateItemUseCase:
         self._items = ItemRepository(session)
         self._outbox = OutboxRepository(session, app)
 
-    async def execute(self, *, owner_id: UUID, content: str, kind: ItemKind | str = ItemKind.TEXT) -> Item:
-        """Insert the item, which waits for its enrichment, and the job behind it; `ItemRefused` writes nothing."""
+    async def execute(
+        self, *, owner_id: UUID, content: str, kind: ItemKind | str = ItemKind.TEXT, key: str | None = None
+    ) -> Item:
+        """Insert the item, which waits for its enrichment, and the job behind it; `ItemRefused` writes nothing.
+
+        The same *key* of the same owner again gives the item that it made,
+        as it stands by now; with other content it is refused.
+        """
         known = _kind(kind)
         text = accepted(known, content, self._outbox.app.settings.vault_max_item_bytes)
-        item = await self._items.create(owner_id, known, text)
+        if key is None:
+            item = await self._items.create(owner_id, known, text)
+        elif (made := await self._items.create_keyed(owner_id, known, text, _key(key))) is not None:
+            item = made
+        else:
+            return await self._known(owner_id, known, text, key)
         await self._outbox.create(str(item.id))
+        return item
+
+    async def _known(self, owner_id: UUID, kind: ItemKind, content: str, key: str) -> Item:
+        item = await self._items.get_by_id(owner_id, keyed_id(owner_id, key))
+        if (item.kind, item.content) != (kind, content):
+            raise ItemRefused("key_reused")
         return item
 
 
@@ -147,6 +165,12 @@ def accepted(kind: ItemKind, content: str, most_bytes: int) -> str:
 def _is_seen(character: str) -> bool:
     """Whether there is anything to see or to say about it: no space, no control, no mark without a width."""
     return not character.isspace() and unicodedata.category(character) not in {"Cc", "Cf", "Zs", "Zl", "Zp", "Mn"}
+
+
+def _key(key: str) -> str:
+    if not (1 <= len(key) <= LONGEST_KEY) or _UNSTORABLE.search(key):
+        raise ItemRefused("key_unusable")
+    return key
 
 
 def _kind(kind: ItemKind | str) -> ItemKind:
