@@ -11,7 +11,9 @@ import asyncpg
 import pytest
 
 from penstock.apps.vault import Vault, vault_app
+from penstock.apps.vault.migrations import LINE
 from penstock.emulator import Emulator
+from penstock.store import migrate
 from penstock.store.roles import ORCHESTRATOR, WORKER
 from tests.apps.vault.ops.conftest import until, working
 
@@ -32,7 +34,7 @@ class Saver:
             self.saved += 1
 
 
-@pytest.mark.contract("D-71", "D-72", "D-73", "D-19")
+@pytest.mark.contract("D-70", "D-71", "D-72", "D-73", "D-19")
 async def test_items_that_keep_arriving_through_all_phases_and_back_are_all_enriched_once(
     dsn: str, role_dsn: Callable[[str], str], emulator: Emulator
 ) -> None:
@@ -45,6 +47,10 @@ async def test_items_that_keep_arriving_through_all_phases_and_back_are_all_enri
         async with workers.app, people.app:
             await workers.app.sync_types()
             heard = await walked(owner, dsn, people, workers, saver)
+            if phase == 1:  # at both ends of the walk
+                await back_to_the_schema(owner, dsn, people, saver)
+                async with working(workers):
+                    await until(owner, "count(*) = $1 from vault.items where status = 'READY_TO_CONFIRM'", saver.saved)
         assert bool(heard) is (phase > 1)
         expected = 2.0 if phase < 3 else 30.0
         assert workers.app.settings.poll_seconds == expected
@@ -52,8 +58,18 @@ async def test_items_that_keep_arriving_through_all_phases_and_back_are_all_enri
     assert [tuple(row) for row in statuses] == [("READY_TO_CONFIRM", saver.saved)]
     jobs = await owner.fetch("select status, count(*), sum(attempt_count) from penstock.jobs group by 1")
     assert [tuple(row) for row in jobs] == [("completed", saver.saved, 0)]
-    assert len(emulator.calls) == saver.saved == len(WALK) * (EACH + 1)
+    assert len(emulator.calls) == saver.saved == len(WALK) * (EACH + 1) + WALK.count(1) * 2
     await owner.close()
+
+
+async def back_to_the_schema(owner: asyncpg.Connection[Any], dsn: str, people: Vault, saver: Saver) -> None:
+    """Phase 0, taken back and done again: a job of before the step down, and one that comes while it is down."""
+    await saver.save(people, 1)
+    await asyncio.to_thread(migrate.downgrade, dsn, "0001", of=[LINE])
+    rows = await owner.fetch("select status, count(*) from vault.enrichment_outbox group by 1 order by 1")
+    assert [tuple(row) for row in rows] == [("DONE", saver.saved - 1), ("PENDING", 1)]
+    await saver.save(people, 1)
+    await asyncio.to_thread(migrate.upgrade, dsn, to=[LINE])
 
 
 async def walked(owner: asyncpg.Connection[Any], dsn: str, people: Vault, workers: Vault, saver: Saver) -> list[object]:
