@@ -81,9 +81,7 @@ class ReviewSettings(BaseModel):
     @field_validator("resend_url", "review_model_url")
     @classmethod
     def _is_an_address(cls, value: str | None) -> str | None:
-        if value is not None and not _is_url(value):
-            raise ValueError("must be a URL such as https://api.example.com, without a user, a query or a fragment")
-        return value
+        return as_url(value)
 
     @field_validator("resend_url")
     @classmethod
