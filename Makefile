@@ -9,6 +9,7 @@ LANE_KILLS ?= 500
 HOMES_KILLS ?= 300
 DELIVERIES ?= 1000
 DELIVERIES_KILLS ?= 200
+ROWS ?= 100000
 SEED ?= 1
 # Half again as many as there are processors: for a third of its time a test waits for other processes
 WORKERS ?= $(shell echo $$(( ($$(nproc) * 3 + 1) / 2 )))
@@ -64,6 +65,10 @@ chaos-homes: $(READY) ## Kill the workers of fifty homes; nothing of one may rea
 .PHONY: chaos-deliveries
 chaos-deliveries: $(READY) ## Kill those who send, and lose replies; everybody is told, nobody twice (DELIVERIES= SEED=)
 	@$(BIN)/python -m tests.crash.deliveries --deliveries $(DELIVERIES) --kills $(DELIVERIES_KILLS) --seed $(SEED) $(ARGS)
+
+.PHONY: takeover
+takeover: $(READY) ## Take an outbox over and give it back while everybody works on it (ROWS= SEED=)
+	@$(BIN)/python -m tests.crash.takeover --rows $(ROWS) --seed $(SEED) $(ARGS)
 
 .PHONY: mutants
 mutants: $(READY) ## Remove one guard at a time; a test must fail for each

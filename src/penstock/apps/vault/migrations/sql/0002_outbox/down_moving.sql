@@ -1,5 +1,6 @@
--- Back to the outbox of before. The views go first, so that nobody comes through them any more, and then nobody may write a
--- job until this is done: whoever locked the two the other way round would wait for us while we wait for it.
+-- Back to the outbox of before. The views go first, so that nobody comes through them any more, and then nobody may write or
+-- lock a job until this is done. In this order: who has come through a view holds its lock on jobs already. And in this
+-- mode: one who has locked a job and then wants to end it must come before us, or each would wait for the other.
 create function vault.give_back() returns void
     language plpgsql volatile
 as $$
@@ -13,7 +14,7 @@ begin
     if home <> 'vault' then
         drop view vault.enrichment_outbox;
     end if;
-    lock table penstock.jobs in share row exclusive mode;
+    lock table penstock.jobs in exclusive mode;
     execute format('alter table %s rename to enrichment_outbox', target);
     select array_agg(a.attname), array_agg(a.attname) filter (where a.attname = any(vault.outbox_columns())
                and (a.attname <> 'id' or a.atttypid = 'uuid'::regtype
