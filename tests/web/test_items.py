@@ -165,7 +165,7 @@ async def test_what_cannot_be_an_item_is_refused_by_code_and_not_repeated(
 async def test_an_enormous_item_is_refused_before_or_after_it_is_read(
     client: httpx.AsyncClient, mine: dict[str, str], dsns: dict[Scope, str]
 ) -> None:
-    huge = await client.post("/items", json={"content": "x" * 70_000}, headers=mine)
+    huge = await client.post("/items", json={"content": "x" * 140_000}, headers=mine)
     assert (huge.status_code, huge.json()["code"]) == (413, "body_too_large")
     vault = vault_app(load_settings(dsn=dsns[Scope.ORCHESTRATOR], vault_max_item_bytes=1000))
     app = create_app(load_settings(), Logins(dsns), saving=vault)

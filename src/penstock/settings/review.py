@@ -131,3 +131,10 @@ def _is_url(text: str) -> bool:
         return False
     bare = text.isascii() and text.isprintable() and not set(text) & set(" ?#@\\")
     return bare and parts.scheme in ("http", "https") and is_host(parts.hostname or "")
+
+
+def as_url(value: str | None) -> str | None:
+    """*value*, if a client can be pointed at it."""
+    if value is not None and not _is_url(value):
+        raise ValueError("must be a URL such as https://api.example.com, without a user, a query or a fragment")
+    return value

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from pydantic import BaseModel, Field, model_validator
+from pydantic import BaseModel, Field, field_validator, model_validator
+
+from penstock.settings.review import as_url
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -41,6 +43,11 @@ class VaultSettings(BaseModel):
         le=max(DISPATCH),
         description="phase of the roll-out of NOTIFY: sets notify and poll_seconds where these are not set themselves",
     )
+
+    @field_validator("vault_model_url")
+    @classmethod
+    def _is_an_address_too(cls, value: str | None) -> str | None:
+        return as_url(value)
 
     @model_validator(mode="before")
     @classmethod
