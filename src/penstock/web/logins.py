@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from typing import Self
 
-    from penstock.store.connect import Pool
+    from penstock.store.connect import Pool, Pooled
 
 ASKED_WITHIN: Final = 3.0  # seconds; who asks whether we are ready will not wait longer
 ANSWER_WITHIN: Final = 15.0  # seconds; a connection that is out for longer is cut, as its server is silent
@@ -102,7 +102,7 @@ class Logins:
         if scope not in self._pools:
             return State.SWITCHED_OFF
         try:
-            async with asyncio.timeout(ASKED_WITHIN):
+            async with asyncio.timeout(ASKED_WITHIN + 0.5):
                 await self._look(scope)
         except SchemaOutdated:
             return State.SCHEMA_OUTDATED
@@ -113,9 +113,17 @@ class Logins:
         return State.READY
 
     async def _look(self, scope: Scope) -> None:
+        """Look with a connection that is cut when it does not answer: to cancel a statement, a server must answer."""
         async with self._pools[scope].acquire() as connection:
-            for line in self._lines:
-                await schema.require_current(connection, line)
-            if not self._insecure:
-                schemas = [line.schema for line in self._lines]
-                await logins.require_role(connection, ROLES[scope], schemas=schemas, setting=setting_of(scope))
+            cutting = asyncio.get_running_loop().call_later(ASKED_WITHIN, connection.terminate)
+            try:
+                await self._look_through(connection, scope)
+            finally:
+                cutting.cancel()
+
+    async def _look_through(self, connection: Pooled, scope: Scope) -> None:
+        for line in self._lines:
+            await schema.require_current(connection, line)
+        if not self._insecure:
+            schemas = [line.schema for line in self._lines]
+            await logins.require_role(connection, ROLES[scope], schemas=schemas, setting=setting_of(scope))
