@@ -151,7 +151,7 @@ def test_every_malformed_row_goes_into_quarantine_as_it_was_with_its_problem(out
     sound = {"item_id": item, "attempt_count": "0", "created_at": "2025-12-29T10:00:00Z"}
     outbox.put(**sound, id=str(uuid4()), table="public.enrichment_outbox")
     for number, (wrong, _) in enumerate(MALFORMED):
-        row = {"status": "PENDING", "id": str(uuid4()), "last_error": str(number), **sound, **wrong}
+        row: dict[str, Any] = {"status": "PENDING", "id": str(uuid4()), "last_error": str(number), **sound, **wrong}
         outbox.put(**row, table="public.enrichment_outbox")
     outbox.up()
     kept = {int(row["row"]["last_error"]): row for row in outbox.rows("select * from vault.outbox_quarantine")}

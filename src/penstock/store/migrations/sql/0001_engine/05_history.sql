@@ -5,8 +5,9 @@
 -- p_jobs is an array of objects: job_id, payload, key (null: none), status, attempt_count, created_at, run_at, claimed_at,
 -- claimed_by and lease_expires_at (of a job in processing), code and message (of the last failure), reason (of the dead
 -- letter). Budget, stage and audit are the type's. The end of a job that has ended is now: nobody wrote down when it was.
+-- It comes set by set and is planned anew for each.
 create function penstock.import_jobs(p_type text, p_jobs jsonb) returns integer
-    language plpgsql volatile
+    language plpgsql volatile set plan_cache_mode = force_custom_plan
 as $$
 declare
     type record;

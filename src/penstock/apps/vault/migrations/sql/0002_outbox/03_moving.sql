@@ -2,9 +2,10 @@
 
 -- One set of rows, the newest first. Each is moved or goes into the quarantine. The newest row of an item gets the key of
 -- the item's round, so that nobody enqueues the same again; older ones are history and get none. A claim that has run
--- out is given back by a move of its own, which the audit shows; no attempt is used (D-49).
+-- out is given back by a move of its own, which the audit shows; no attempt is used (D-49). Planned anew for each set: what
+-- is best for the first one, when there is no job yet, would be worst for the last.
 create function vault.move_in(p_rows jsonb[], out moved jsonb, out given_back integer, out quarantined integer)
-    language plpgsql volatile
+    language plpgsql volatile set plan_cache_mode = force_custom_plan set jit = off set work_mem = '64MB'
 as $$
 declare
     at timestamptz := penstock.now();
