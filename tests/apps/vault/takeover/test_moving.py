@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 from uuid import UUID, uuid4
@@ -11,7 +12,7 @@ import pytest
 
 from penstock.contract import contract_types
 from penstock.store.types import _columns
-from tests.apps.vault.takeover.outbox import LONG_AGO, Outbox
+from tests.apps.vault.takeover.outbox import LONG_AGO, Outbox, way_up
 
 
 def moves(outbox: Outbox, job_id: UUID) -> list[tuple[Any, ...]]:
@@ -222,3 +223,34 @@ def test_what_happened_is_written_down(outbox: Outbox) -> None:
     assert (found["source_schema"], found["found"], found["given_back"], found["quarantined"]) == ("vault", 3, 1, 1)
     assert found["moved"] == {"queued": 1, "processing": 0, "completed": 1, "failed": 0}
     assert found["seconds"] > 0
+
+
+@pytest.mark.parametrize(("change", "status"), [("update", "queued"), ("delete", None)])
+def test_a_finished_row_that_changes_while_others_move_is_taken_as_it_is_at_the_lock(
+    change: str, status: str | None, outbox: Outbox
+) -> None:
+    row, other = outbox.put("FAILED", attempt_count=1), outbox.put("DONE")
+    before_the_lock = way_up()[:-2]
+    with outbox.legacy() as somebody, outbox.db.transaction():
+        for statement in before_the_lock:
+            outbox.run(statement)
+        early = outbox.one(
+            "select (vault.move_ended('vault.enrichment_outbox', row(true, 'vault', now(), 0, 0, "
+            '\'{"queued": 0, "processing": 0, "completed": 0, "failed": 0}\', 0, 0))).moved'
+        )
+        assert early["moved"] == {"queued": 0, "processing": 0, "completed": 1, "failed": 1}
+        if change == "update":
+            somebody.execute("update enrichment_outbox set status = 'PENDING' where id = %s", [row])
+        else:
+            somebody.execute("delete from enrichment_outbox where id = %s", [row])
+        after = outbox.one(
+            "select (vault.undo_changed('vault.enrichment_outbox', row(true, 'vault', now(), 0, 0, %s, 0, 0))).moved",
+            json.dumps(early["moved"]),
+        )
+        assert after["moved"] == {"queued": 0, "processing": 0, "completed": 1, "failed": 0}
+        outbox.run("truncate vault.outbox_early")
+        outbox.run("select penstock.remove_jobs('enrichment', null)")
+        outbox.run("select vault.take_over()")
+    found = dict(outbox.run("select job_id, status from penstock.jobs"))
+    assert found == ({other: "completed"} if status is None else {row: status, other: "completed"})
+    assert outbox.run("select count(*) from penstock.dead_letters") == [(0,)]

@@ -23,7 +23,7 @@ STATEMENTS: Final = {
     "problems": "select problem from vault.outbox_quarantine limit 0",
     "rows": 'select "row" from vault.outbox_quarantine limit 0',
     "retry": "select vault.retry_quarantine()",
-    "move in": "select vault.move_in('{}')",
+    "move in": "select vault.move_in('{}', true)",
     "take over": "select vault.take_over()",
 }
 MAY: Final = {

@@ -244,7 +244,7 @@ def test_whatever_a_row_holds_it_is_moved_or_quarantined_with_a_named_problem(
 ) -> None:
     with taken.db.transaction(force_rollback=True):
         taken.run("select vault.register_enrichment()")
-        taken.run("select vault.move_in(%s::jsonb[])", [json.dumps(row) for row in found])
+        taken.run("select vault.move_in(%s::jsonb[], true)", [json.dumps(row) for row in found])
         jobs, failed, letters = ended(taken)
         assert jobs + len(taken.problems()) == len(found)
         assert all(taken.problems())

@@ -1,9 +1,10 @@
 """The take-over of the outbox: its rows become jobs, and a view with its name and its words takes its place.
 
 Safe before the deploy: producers and pollers of before go on through the view.
-They wait while the rows move, about a second for 20,000 of them. A row that
-cannot become a job goes into vault.outbox_quarantine with the problem it has.
-Going down gives every job back to the table, in the words that it had.
+What has ended moves while they work; then they wait until the open rows have
+moved too. A row that cannot become a job goes into vault.outbox_quarantine
+with the problem it has. Going down gives every job back to the table, in the
+words that it had; everybody who works on jobs waits for that.
 """
 
 from __future__ import annotations

@@ -53,22 +53,24 @@ begin
 end
 $$;
 
--- Every job of a type leaves, whatever it is at, with its stages and its dead letter; the audit stays. Whoever works on one
--- finds that its claim is lost. The caller keeps others from writing jobs meanwhile, and has put away what it wants to keep.
-create function penstock.remove_jobs(p_type text) returns bigint
-    language plpgsql volatile
+-- Jobs of a type leave, whatever they are at, with their stages and their dead letters; the audit stays. These, or all of
+-- them where p_job_ids is null. Whoever works on one finds that its claim is lost. The caller keeps others from writing
+-- jobs meanwhile, and has put away what it wants to keep.
+create function penstock.remove_jobs(p_type text, p_job_ids uuid[]) returns bigint
+    language plpgsql volatile set plan_cache_mode = force_custom_plan
 as $$
 declare
     gone bigint;
 begin
     perform set_config('penstock.pruning', 'on', true);
     delete from penstock.dead_letter_events e using penstock.dead_letters d
-     where d.job_type = p_type and e.dead_letter_id = d.dead_letter_id;
-    delete from penstock.dead_letters d where d.job_type = p_type;
+     where d.job_type = p_type and (p_job_ids is null or d.job_id = any(p_job_ids)) and e.dead_letter_id = d.dead_letter_id;
+    delete from penstock.dead_letters d where d.job_type = p_type and (p_job_ids is null or d.job_id = any(p_job_ids));
     perform set_config('penstock.pruning', '', true);
-    delete from penstock.stages s using penstock.jobs j where j.job_type = p_type and s.job_id = j.job_id;
+    delete from penstock.stages s using penstock.jobs j
+     where j.job_type = p_type and (p_job_ids is null or j.job_id = any(p_job_ids)) and s.job_id = j.job_id;
     perform set_config('penstock.importing', 'on', true);
-    delete from penstock.jobs j where j.job_type = p_type;
+    delete from penstock.jobs j where j.job_type = p_type and (p_job_ids is null or j.job_id = any(p_job_ids));
     get diagnostics gone = row_count;
     perform set_config('penstock.importing', '', true);
     return gone;

@@ -73,7 +73,7 @@ begin
         revoke execute on function penstock.cancel(uuid, text, text), penstock.resolve_effect(text, boolean, text, jsonb),
             penstock.check_key(text, bytea), penstock.list_keys(), penstock.revoke_key(text, text),
             penstock.create_key(text, bytea, text, uuid, uuid, text, text, interval), penstock.apply_grants(),
-            penstock.clear_grants(name), penstock.import_jobs(text, jsonb), penstock.remove_jobs(text) from penstock_worker;
+            penstock.clear_grants(name), penstock.import_jobs(text, jsonb), penstock.remove_jobs(text, uuid[]) from penstock_worker;
     end if;
 
     -- Sees everything; cancels, replays, settles effects, moves gates and schedules, prunes what is old. Cannot claim,

@@ -19,7 +19,7 @@ drop function penstock.settle_items(uuid, bigint, integer[], text[], text[], tim
     penstock.poke(text, text), penstock.put_jobs(text, uuid[], text[], text[], timestamptz, interval, smallint, text[], boolean),
     penstock.put_plain(text, text, uuid, text),
     penstock.put_job(text, text, text, timestamptz, interval, smallint, text, uuid, boolean, smallint),
-    penstock.import_jobs(text, jsonb), penstock.remove_jobs(text),
+    penstock.import_jobs(text, jsonb), penstock.remove_jobs(text, uuid[]),
     penstock.keep_keys(uuid[]), penstock.prune_jobs(uuid[]), penstock.prune_effects(text[]),
     penstock.prune_audit(bigint[], interval), penstock.prune_old(text, interval, integer), penstock.tell_of_alerts(),
     penstock.refuse_unseen_keys(text[]), penstock.raise_refusal(text, text), penstock.refuse_strangers(),

@@ -24,3 +24,10 @@ create table vault.outbox_extras (
     job_id uuid primary key,
     "row"  jsonb not null
 );
+
+-- While the take-over runs: the rows that moved before the lock, and where they stood.
+create table vault.outbox_early (
+    job_id uuid primary key,
+    place  tid not null,
+    born   text not null
+);

@@ -1,10 +1,12 @@
 -- Rows become jobs.
 
--- One set of rows, the newest first. Each is moved or goes into the quarantine. The newest row of an item gets the key of
+-- One set of rows, the newest first. Each is moved or goes into the quarantine; without p_quarantine what cannot be moved is
+-- left for later. The newest row of an item gets the key of
 -- the item's round, so that nobody enqueues the same again; older ones are history and get none. A claim that has run
 -- out is given back by a move of its own, which the audit shows; no attempt is used (D-49). Planned anew for each set: what
 -- is best for the first one, when there is no job yet, would be worst for the last.
-create function vault.move_in(p_rows jsonb[], out moved jsonb, out given_back integer, out quarantined integer)
+create function vault.move_in(
+    p_rows jsonb[], p_quarantine boolean, out moved jsonb, out given_back integer, out quarantined integer)
     language plpgsql volatile set plan_cache_mode = force_custom_plan set jit = off set work_mem = '64MB'
 as $$
 declare
@@ -22,7 +24,7 @@ begin
           from read as r left join vault.items i on i.id = r.item_id
     ), kept as (
         insert into vault.outbox_quarantine ("row", problem)
-        select j.row, j.verdict from judged as j where j.verdict is not null
+        select j.row, j.verdict from judged as j where j.verdict is not null and p_quarantine
         returning 1
     ), extra as (
         insert into vault.outbox_extras (job_id, "row")
@@ -80,7 +82,76 @@ as $$
      where i.id = dead.id and i.status = 'ENRICHING'
 $$;
 
--- The whole outbox, under a lock that makes everybody else wait. What is left of it is an empty table of another name.
+-- The rows that a query finds, the newest first, set by set; what became of them is added to the report.
+create function vault.move_all(p_query text, p_quarantine boolean, p_total inout vault.outbox_takeover)
+    language plpgsql volatile
+as $$
+declare
+    chunk jsonb[];
+    part record;
+begin
+    for chunk in execute format(
+        'select array_agg(o.document order by o.place) from (select q.document, row_number() over (order by q.at desc nulls last) '
+        '- 1 as place from (%s) as q(document, at)) as o group by o.place / 5000 order by o.place / 5000', p_query)
+    loop
+        perform vault.register_enrichment();
+        part := vault.move_in(chunk, p_quarantine);
+        p_total.given_back := p_total.given_back + part.given_back;
+        p_total.quarantined := p_total.quarantined + part.quarantined;
+        p_total.moved := (select jsonb_object_agg(m.key, m.value::integer + (part.moved ->> m.key)::integer)
+                            from jsonb_each_text(p_total.moved) as m);
+    end loop;
+end
+$$;
+
+-- What has ended moves before anybody has to wait: most of an outbox. Only where ids are uuids and unique, and only of items
+-- that have no open row, whose job is to hold the key. Where each row stood is written down, to see later whether it is
+-- still the same.
+create function vault.move_ended(p_source regclass, p_total inout vault.outbox_takeover)
+    language plpgsql volatile
+as $$
+begin
+    if not exists (select from pg_attribute a
+                     join pg_index x on x.indrelid = a.attrelid and x.indisunique and x.indpred is null
+                      and x.indnkeyatts = 1 and x.indkey[0] = a.attnum
+                    where a.attrelid = p_source and a.attname = 'id' and a.atttypid = 'uuid'::regtype) then
+        return;
+    end if;
+    execute format('insert into vault.outbox_early (job_id, place, born) select t.id, t.ctid, t.xmin::text from %1$s as t '
+                   'where t.id is not null and t.status::text in (''DONE'', ''FAILED'', ''DEAD'') and not exists (select from '
+                   '%1$s as o where o.item_id = t.item_id and o.status::text not in (''DONE'', ''FAILED'', ''DEAD'')) '
+                   'and not exists (select from penstock.jobs j where j.job_id = t.id)', p_source);
+    p_total := vault.move_all(format('select to_jsonb(t), t.created_at from %s as t join vault.outbox_early e '
+        'on e.job_id = t.id and e.place = t.ctid and e.born = t.xmin::text', p_source), false, p_total);
+    delete from vault.outbox_early e where not exists (select from penstock.jobs j where j.job_id = e.job_id);
+end
+$$;
+
+-- What moved early and has changed since, or is gone, was not moved after all.
+create function vault.undo_changed(p_source regclass, p_total inout vault.outbox_takeover)
+    language plpgsql volatile
+as $$
+declare
+    changed uuid[];
+begin
+    if not exists (select from vault.outbox_early) then
+        return;
+    end if;
+    execute format('select coalesce(array_agg(e.job_id), ''{}'') from vault.outbox_early e where not exists (select from %s as t '
+                   'where t.id = e.job_id and t.ctid = e.place and t.xmin::text = e.born)', p_source) into changed;
+    if changed <> '{}' then
+        p_total.moved := p_total.moved || (
+            select jsonb_object_agg(s.status, (p_total.moved ->> s.status)::integer - s.number)
+              from (select j.status, count(*)::integer as number from penstock.jobs j
+                     where j.job_id = any(changed) group by j.status) as s);
+        delete from vault.outbox_extras x where x.job_id = any(changed);
+        delete from vault.outbox_early e where e.job_id = any(changed);
+        perform penstock.remove_jobs('enrichment', changed);
+    end if;
+end
+$$;
+
+-- The whole outbox; from the lock on everybody else waits. What is left of it is an empty table of another name.
 create function vault.take_over() returns void
     language plpgsql volatile
 as $$
@@ -88,8 +159,6 @@ declare
     source regclass := vault.find_outbox();
     missing text[];
     began timestamptz;
-    chunk jsonb[];
-    part record;
     total vault.outbox_takeover;
 begin
     missing := array(select name from unnest(array['id', 'item_id', 'status', 'attempt_count', 'created_at']) as name
@@ -100,28 +169,27 @@ begin
             message = format('%s lacks %s, so it is not the outbox that can be taken over', source, array_to_string(missing, ', ')),
             hint = 'Rename that table, or give it the columns.';
     end if;
-    execute format('lock table %s in access exclusive mode', source);
-    began := clock_timestamp();
     total := row(true, (select n.nspname from pg_class c join pg_namespace n on n.oid = c.relnamespace where c.oid = source),
                  penstock.now(), 0, 0, '{"queued": 0, "processing": 0, "completed": 0, "failed": 0}', 0, 0);
-    for chunk in execute format(
-        'select array_agg(o."row" order by o.place) from (select to_jsonb(t) as "row", row_number() over (order by t.created_at '
-        'desc nulls last) - 1 as place from %s as t) as o group by o.place / 5000 order by o.place / 5000', source)
-    loop
-        perform vault.register_enrichment();
-        part := vault.move_in(chunk);
-        total.found := total.found + cardinality(chunk);
-        total.given_back := total.given_back + part.given_back;
-        total.quarantined := total.quarantined + part.quarantined;
-        total.moved := (select jsonb_object_agg(m.key, m.value::integer + (part.moved ->> m.key)::integer)
-                          from jsonb_each_text(total.moved) as m);
-    end loop;
+    total := vault.move_ended(source, total);
+
+    execute format('lock table %s in access exclusive mode', source);
+    began := clock_timestamp();
+    total := vault.undo_changed(source, total);
+    if exists (select from vault.outbox_early) then
+        total := vault.move_all(format('select to_jsonb(t), t.created_at from %s as t '
+            'where not exists (select from vault.outbox_early e where e.job_id = t.id)', source), true, total);
+    else
+        total := vault.move_all(format('select to_jsonb(t), t.created_at from %s as t', source), true, total);
+    end if;
+    total.found := total.quarantined + (select sum(m.value::bigint) from jsonb_each_text(total.moved) as m);
     if total.found > 0 then
         perform vault.fail_items();
         perform penstock.poke('litevault_jobs', 'enrichment');
     end if;
     perform vault.show_outbox(source, total.found > 0);
     execute format('truncate table %s', source);
+    drop table vault.outbox_early;
     total.seconds := extract(epoch from clock_timestamp() - began);
     insert into vault.outbox_takeover select total.*;
 end
@@ -141,7 +209,7 @@ begin
     quarantined := 0;
     if rows is not null then
         perform vault.register_enrichment();
-        part := vault.move_in(rows);
+        part := vault.move_in(rows, true);
         quarantined := part.quarantined;
         moved := cardinality(rows) - quarantined;
         perform penstock.poke('litevault_jobs', 'enrichment');

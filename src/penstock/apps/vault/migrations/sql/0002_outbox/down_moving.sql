@@ -31,7 +31,7 @@ begin
         'where not exists (select from vault.outbox_extras x where x.job_id = o.job_id)',
         array(select name from unnest(vault.outbox_columns()) as name where name <> all(known))));
     perform vault.put_back(target, every, 'select q."row" from vault.outbox_quarantine q');
-    perform penstock.remove_jobs('enrichment');
+    perform penstock.remove_jobs('enrichment', null);
 end
 $$;
 
