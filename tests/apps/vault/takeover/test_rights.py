@@ -79,7 +79,6 @@ def test_a_login_of_before_keeps_its_rights_on_the_outbox_and_gets_no_others(
         assert connection.execute(say.OLD_CLAIM).rowcount == 1
 
 
-@pytest.mark.contract("D-30", "D-31")
 @pytest.mark.parametrize(
     ("statement", "index"), [(say.CLAIM, "vault_outbox_pending"), (say.RECLAIM, "vault_outbox_leased")]
 )

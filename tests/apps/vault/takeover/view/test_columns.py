@@ -22,7 +22,7 @@ def test_the_view_has_the_columns_of_004_in_their_types(outbox: Outbox) -> None:
     assert found["last_error_code"] == ("character varying", 50, None)
 
 
-@pytest.mark.contract("C-18", "C-19", "D-29")
+@pytest.mark.contract("C-18", "C-19")
 def test_the_view_has_both_names_where_there_are_two(outbox: Outbox) -> None:
     rows = outbox.run(
         "select column_name from information_schema.columns "

@@ -49,7 +49,6 @@ def test_a_fourth_failure_ends_the_job_whatever_the_poller_says(outbox: Outbox, 
     assert (letter["job_id"], letter["reason"], letter["attempts"]) == (job, "budget_exhausted", 4)
 
 
-@pytest.mark.contract("D-12", "D-11")
 def test_a_retry_from_before_004_runs_again_at_once(outbox: Outbox, poller: Poller) -> None:
     job = enqueue(outbox)
     poller.execute(say.OLD_CLAIM)

@@ -13,7 +13,7 @@ from tests.apps.vault.takeover.claims import Poller, enqueue, moves
 from tests.apps.vault.takeover.outbox import Outbox
 
 
-@pytest.mark.contract("D-12", "D-54")
+@pytest.mark.contract("D-54")
 def test_a_row_put_in_is_a_job_enqueued(outbox: Outbox) -> None:
     item = outbox.item()
     job = enqueue(outbox, item_id=item)

@@ -18,7 +18,7 @@ create function vault.outbox_insert() returns trigger
 as $$
 declare
     item uuid := vault.outbox_uuid(new.item_id::text);
-    due interval := new.run_at - now();
+    due interval := case when isfinite(new.run_at) then new.run_at - now() end;
     key text;
     given uuid := coalesce(vault.outbox_id(new.id::text), penstock.uuid7());
     poked boolean := coalesce(current_setting('penstock.notify', true), '') <> 'off';
@@ -72,8 +72,9 @@ declare
     legacy_error boolean := new.last_error is distinct from old.last_error;
     message text := case when legacy_error then new.last_error else new.last_error_message end;
     code text := case when not legacy_error then new.last_error_code end;
-    lease interval := case when new.lease_expires_at is distinct from old.lease_expires_at then new.lease_expires_at - now() end;
-    due interval := case when new.run_at is distinct from old.run_at then new.run_at - now() end;
+    lease interval := case when new.lease_expires_at is distinct from old.lease_expires_at and isfinite(new.lease_expires_at)
+                           then new.lease_expires_at - now() end;
+    due interval := case when new.run_at is distinct from old.run_at and isfinite(new.run_at) then new.run_at - now() end;
     moved boolean := true;
 begin
     if new.status is null or new.status::text not in ('PENDING', 'IN_PROGRESS', 'DONE', 'FAILED') then
@@ -88,6 +89,8 @@ begin
                              old.attempt_count, coalesce(new.attempt_count::text, 'null'));
     elsif due > interval '3660 days' or not isfinite(new.run_at) or new.run_at is null then
         raise exception using errcode = '22023', message = format('job %s: run_at lies within ten years', old.id);
+    elsif not isfinite(new.lease_expires_at) then
+        raise exception using errcode = '22023', message = format('job %s: a lease ends within a day', old.id);
     elsif old.status::text in ('DONE', 'FAILED') and new.status::text in ('PENDING', 'IN_PROGRESS') then
         raise exception using errcode = 'PS001',
             message = format('job %s is %s and cannot become %s', old.id, old.status, new.status),
