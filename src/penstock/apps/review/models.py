@@ -117,7 +117,7 @@ class Review(Strict):
     changelist_id: str
     review_version: int
     label: str | None = None
-    status: str  # queued, in_progress, retryable_failed, succeeded, failed, canceled
+    status: str  # in_progress, retryable_failed, succeeded, dead_letter, canceled
     stage: str
     created_at: datetime
     superseded_by_job_id: UUID | None = None
