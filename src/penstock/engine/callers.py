@@ -23,17 +23,12 @@ class Poking:
 
     notify: Notify
     send: Callable[[str | None, str], None] | None
-    lead: Callable[[str], bool] | None = None  # whether a job of this type may take the first poke along
 
     def inside(self, commits: Commits) -> bool:
         """Whether the poke is part of the caller's transaction, because nobody would see it commit."""
         if self.notify is Notify.AFTER_COMMIT:
             return commits is Commits.UNSEEN or self.send is None
         return self.notify is Notify.IN_TRANSACTION
-
-    def carried(self, caller: drivers.AsyncCaller, job_type: str) -> bool:
-        """Whether the job takes the first poke after a pause along with its commit: a round trip less for a worker."""
-        return self.notify is Notify.AFTER_COMMIT and self.lead is not None and caller.carries and self.lead(job_type)
 
     def outside(
         self, caller: drivers.Caller | drivers.AsyncCaller, commits: Commits, channel: str, job_type: str
@@ -52,8 +47,7 @@ async def put(connection: Any, job: NewJob, poking: Poking) -> UUID:
     """Put one job in on *connection*; a refusal leaves its transaction good."""
     caller = _async_caller(connection)
     commits = caller.commits
-    inside = poking.inside(commits) or poking.carried(caller, job.job_type)
-    row = await _row(caller, puts.ONE, job.arguments(inside), job.job_type)
+    row = await _row(caller, puts.ONE, job.arguments(poking.inside(commits)), job.job_type)
     found = puts.answer(row, job.job_type)
     if found.channel is not None:
         poking.outside(caller, commits, found.channel, job.job_type)
@@ -116,7 +110,6 @@ class OwnedCaller:
     """A connection in a transaction that the engine commits itself: it sees the commit."""
 
     commits = Commits.SEEN
-    carries = False
 
     def __init__(self, caller: drivers.AsyncCaller, transaction: owned.Owned) -> None:
         self.row = caller.row

@@ -70,17 +70,6 @@ class Pokes:
             self._begin(channel)
         return Carried.ITS_OWN if others is None else Carried.OTHERS_TOO
 
-    def lead(self, channel: str) -> bool:
-        """Let a transaction carry the first poke after a pause, for itself alone: nobody knows when it ends, or how.
-
-        Whoever comes meanwhile is poked for by `send`, a few milliseconds later.
-        """
-        if channel in self._sent or _running_loop() is not self._loop:
-            return False
-        self._sent[channel] = self._loop.time()
-        self._begin(channel)
-        return True
-
     async def flush(self) -> None:
         """Send what waits, unless the server does not answer; called at exit."""
         try:

@@ -73,13 +73,7 @@ class Producer:
     def poke(self, channel: str | None, job_type: str) -> None:
         """Poke, if one is due and pokes are on; returns at once, from any thread."""
         if channel is not None and self._notify_mode is not Notify.OFF:
-            self._channels[job_type] = channel
             self.pokes.send(channel, job_type)
-
-    def lead(self, job_type: str) -> bool:
-        """Whether a transaction of this loop may carry the first poke for *job_type*, as far as that is known here."""
-        channel = self._channels.get(job_type)
-        return channel is not None and self.pokes.lead(channel)
 
     async def announce(self, policy: Policy) -> None:
         """Tell the database of a type that it does not know; a login that may not do so raises `UnknownType`."""
@@ -158,7 +152,7 @@ class Producer:
             if carried is Carried.OTHERS_TOO and (put is None or not put.created):
                 self.poke(channel, job.job_type)  # nobody has spoken for them
         if put.channel is not None:
-            self._channels[job.job_type] = put.channel  # also where pokes are off
+            self._channels[job.job_type] = put.channel
             self.poke(put.channel, job.job_type)
         return put.job_id
 

@@ -12,13 +12,9 @@ from uuid import UUID
 
 import asyncpg
 import pytest
-from sqlalchemy.ext.asyncio import AsyncSession, create_async_engine
-from sqlalchemy.pool import NullPool
 
 from penstock import Penstock
 from penstock.contract.policies import Dispatch
-from penstock.store import puts
-from tests.engine.enqueue.callers import alchemy_url
 
 ENRICHMENT_CHANNEL = "litevault_jobs"
 CHANNELS = ("penstock_jobs", ENRICHMENT_CHANNEL)
@@ -159,27 +155,3 @@ async def office(dsn: str) -> AsyncIterator[Office]:
         yield Office(app, dsn, owner, ear)
     await ear.connection.close()
     await owner.close()
-
-
-@pytest.fixture
-def told(monkeypatch: pytest.MonkeyPatch) -> list[bool]:
-    """For each statement, whether it was told to send the poke itself."""
-    told: list[bool] = []
-    for kind in (puts.NewJob, puts.NewJobs):
-        original = kind.arguments
-
-        def arguments(job: Any, poke: bool, original: Any = original) -> tuple[Any, ...]:
-            told.append(poke)
-            result: tuple[Any, ...] = original(job, poke)
-            return result
-
-        monkeypatch.setattr(kind, "arguments", arguments)
-    return told
-
-
-@pytest.fixture
-async def session(office: Office) -> Any:
-    engine = create_async_engine(alchemy_url(office.dsn, "asyncpg"), poolclass=NullPool)
-    async with AsyncSession(engine) as session:
-        yield session
-    await engine.dispose()

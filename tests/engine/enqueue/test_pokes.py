@@ -4,20 +4,38 @@ from __future__ import annotations
 
 import asyncio
 from contextlib import suppress
+from typing import Any
 
 import asyncpg
 import psycopg
 import pytest
 from sqlalchemy import create_engine, text
-from sqlalchemy.ext.asyncio import AsyncSession
+from sqlalchemy.ext.asyncio import AsyncSession, create_async_engine
 from sqlalchemy.orm import Session
 from sqlalchemy.pool import NullPool
 
 from penstock import Penstock
+from penstock.store import puts
 from tests.engine.enqueue.callers import alchemy_url
 from tests.engine.enqueue.conftest import ENRICHMENT_CHANNEL, Office, declare_types
 
 NOOP = ("penstock_jobs", '{"job_type": "noop"}')
+
+
+@pytest.fixture
+def told(monkeypatch: pytest.MonkeyPatch) -> list[bool]:
+    """For each statement, whether it was told to send the poke itself."""
+    told: list[bool] = []
+    for kind in (puts.NewJob, puts.NewJobs):
+        original = kind.arguments
+
+        def arguments(job: Any, poke: bool, original: Any = original) -> tuple[Any, ...]:
+            told.append(poke)
+            result: tuple[Any, ...] = original(job, poke)
+            return result
+
+        monkeypatch.setattr(kind, "arguments", arguments)
+    return told
 
 
 @pytest.mark.contract("D-34", "D-35", "D-75", "C-28")
@@ -154,6 +172,14 @@ async def test_what_a_transaction_left_in_its_session_is_gone_for_the_next(offic
 
 
 # -------------------------------------------------------------------- sessions
+
+
+@pytest.fixture
+async def session(office: Office) -> Any:
+    engine = create_async_engine(alchemy_url(office.dsn, "asyncpg"), poolclass=NullPool)
+    async with AsyncSession(engine) as session:
+        yield session
+    await engine.dispose()
 
 
 @pytest.mark.contract("C-27", "D-33", "D-37")

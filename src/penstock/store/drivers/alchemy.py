@@ -71,17 +71,11 @@ class Bridged:
     def __init__(self, target: AsyncSession | AsyncConnection, caller: SessionCaller | CoreCaller) -> None:
         self._target = target
         self._caller = caller
-        self._twophase = isinstance(target, AsyncSession) and target.sync_session.twophase
 
     @property
     def commits(self) -> Commits:
         """Those of the sync caller."""
         return self._caller.commits
-
-    @property
-    def carries(self) -> bool:
-        """A session does, unless it commits in two phases: PostgreSQL prepares no transaction that has notified."""
-        return self.commits is Commits.SEEN and not self._twophase
 
     async def row(self, name: str, arguments: Sequence[Any]) -> Sequence[Any]:
         """Run one statement."""

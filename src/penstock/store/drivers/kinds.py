@@ -37,10 +37,6 @@ class AsyncCaller(Protocol):
     """An async caller's connection."""
 
     @property
-    def carries(self) -> bool:
-        """Whether its commit is seen and could take a poke along."""
-
-    @property
     def commits(self) -> Commits:
         """Who sees what is written now being committed."""
 

@@ -25,8 +25,6 @@ def is_connection(connection: Any) -> bool:
 class Native:
     """A connection of asyncpg."""
 
-    carries = False
-
     def __init__(self, connection: Transaction) -> None:
         self._connection = connection
 

@@ -56,8 +56,6 @@ class Psycopg:
 class AsyncPsycopg:
     """An async connection."""
 
-    carries = False
-
     def __init__(self, connection: AsyncConnection[Any]) -> None:
         self._connection = connection
 
