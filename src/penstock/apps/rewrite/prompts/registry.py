@@ -1,57 +1,34 @@
-"""The versions there are: one data file each, checked when it is read.
-
-A version that was used is never edited: jobs in flight name it, and a retry
-must ask the same question (A-65). Changes go into a new file.
-"""
+"""The versions of the prompt, checked when they are read."""
 
 from __future__ import annotations
 
 import tomllib
 from functools import cache
-from importlib.resources import files
 from string import Template
 from typing import Annotated, Any, Final, Self
 
-from pydantic import BaseModel, ConfigDict, Field, StringConstraints, ValidationError, model_validator
+from pydantic import Field, model_validator
 
+from penstock.apps.prompt_files import Instructions, PromptFile, Text, read_version, versions_in
 from penstock.apps.rewrite.models import KnownLocale, Label, Lane, RewriteAnswer, Strength
 from penstock.apps.rewrite.prompts.prompt import Prompt
-from penstock.contract.errors import Failed
-from penstock.contract.failures import FailureClass
-from penstock.contract.untrusted import Fence
 
-Text = Annotated[str, StringConstraints(min_length=1, max_length=4000, strip_whitespace=True)]
-Token = Annotated[str, StringConstraints(min_length=2, max_length=40, pattern=r"^\S+$")]
+PACKAGE: Final = "penstock.apps.rewrite.prompts"
 _NAMES: Final = frozenset({"source", "target", "code"})
 
 
-class _Part(BaseModel):
-    model_config = ConfigDict(frozen=True, extra="forbid")
-
-
-class _Instructions(_Part):
-    opening: Text
-    data: Text
-    answer: Text
+class _Instructions(Instructions):
     tone: Text
     blocked: Text
 
 
-class _Delimiter(_Part):
-    name: Annotated[str, StringConstraints(pattern=r"^[A-Z]{3,20}$")]
-    quote: Annotated[str, StringConstraints(pattern=r"^[|:] $")]  # no fence line begins so
-    tokens: tuple[Token, ...]
-
-
-class _File(_Part):
+class _File(PromptFile):
     """What a data file must hold: every lane, every strength, a default tone, and the names that its texts use."""
 
-    version: Annotated[str, StringConstraints(pattern=r"^v[0-9]{1,4}$")]
     instructions: _Instructions
     lanes: dict[Lane, Text]
     strengths: dict[Strength, Text]
     tones: dict[Label, Text]
-    delimiter: _Delimiter
     languages: Annotated[dict[KnownLocale, Text], Field(min_length=1)]
 
     @model_validator(mode="after")
@@ -87,28 +64,17 @@ def parsed(text: str) -> Prompt:
     """The prompt that a data file describes; a file that is wrong anywhere raises `ValueError`."""
     read = _File.model_validate(tomllib.loads(text))
     words = read.instructions.model_dump()
-    fence = Fence(read.delimiter.name, read.delimiter.quote, read.delimiter.tokens)
     rest: dict[str, Any] = {name: getattr(read, name) for name in ("lanes", "strengths", "tones", "languages")}
-    return Prompt(version=read.version, fence=fence, **words, **rest)
+    return Prompt(version=read.version, fence=read.delimiter.fence, **words, **rest)
 
 
 @cache
 def versions() -> tuple[str, ...]:
     """Every version there is."""
-    here = files("penstock.apps.rewrite.prompts").iterdir()
-    return tuple(sorted(entry.name.removesuffix(".toml") for entry in here if entry.name.endswith(".toml")))
+    return versions_in(PACKAGE)
 
 
 @cache
 def prompt(version: str) -> Prompt:
-    """The prompt of *version*. One that does not exist is `CONFIG_INVALID`: no attempt could mend it (R-13)."""
-    if version not in versions():
-        raise Failed(FailureClass.CONFIG_INVALID, f"there is no such prompt version; choose {', '.join(versions())}")
-    found: Prompt | None = None
-    try:
-        found = parsed((files("penstock.apps.rewrite.prompts") / f"{version}.toml").read_text("utf-8"))
-    except (ValueError, ValidationError):
-        found = None
-    if found is None or found.version != version:
-        raise Failed(FailureClass.CONFIG_INVALID, f"the data file of prompt version {version} is damaged; reinstall")
-    return found
+    """The prompt of *version*; see `read_version`."""
+    return read_version(PACKAGE, version, parsed)
