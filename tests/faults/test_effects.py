@@ -16,7 +16,8 @@ from penstock.store import jobs
 if TYPE_CHECKING:
     from tests.engine.worker.conftest import Floor
 
-WAITING = "exists (select from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock')"
+# Somebody waits for this session. In a transaction pg_stat_activity would answer as it did at the first look.
+WAITING = "exists (select from pg_locks l where not l.granted and pg_backend_pid() = any(pg_blocking_pids(l.pid)))"
 
 
 @pytest.mark.contract("C-61", "C-31")

@@ -24,8 +24,17 @@ from tests.engine.enqueue.conftest import Office, declare_types
 NOOP = ("penstock_jobs", '{"job_type": "noop"}')
 
 
+_OTHERS: set[threading.Thread] = set()  # of applications that another test has forgotten, until they are collected
+
+
+@pytest.fixture(autouse=True)
+def _count_only_our_own() -> None:
+    _OTHERS.clear()
+    _OTHERS.update(threading.enumerate())
+
+
 def _portals() -> list[threading.Thread]:
-    return [thread for thread in threading.enumerate() if thread.name == "penstock-portal"]
+    return [thread for thread in set(threading.enumerate()) - _OTHERS if thread.name == "penstock-portal"]
 
 
 @pytest.fixture
