@@ -7,6 +7,7 @@ beside the parts named here is each application's own.
 
 from __future__ import annotations
 
+from dataclasses import dataclass, field
 from importlib.resources import files
 from typing import TYPE_CHECKING, Annotated, Protocol, TypeVar
 
@@ -63,6 +64,15 @@ class PromptFile(Part):
             raise ValueError("the answer names each member of the answer's schema")
         if any(f"{mark}{self.delimiter.name}" not in self.instructions.data for mark in ("<<<", ">>>")):
             raise ValueError("the data names both lines of the fence")
+
+
+@dataclass(frozen=True, slots=True)
+class Prompt:
+    """One version: what every question says, and how what it is about is set apart in it."""
+
+    version: str
+    instructions: str = field(repr=False)
+    fence: Fence = field(repr=False)
 
 
 class Versioned(Protocol):

@@ -52,6 +52,12 @@ class Route:
                 )
         object.__setattr__(self, "execution", Execution(self.execution))  # a plain word will do
 
+    @classmethod
+    def to(cls, named: str, base_url: str | None = None, **more: Any) -> Route:
+        """The route to what a setting names, `adapter:model`; an adapter's name begins with its provider's."""
+        adapter, _, model = named.partition(":")
+        return cls(adapter.partition("_")[0], model, adapter, base_url, **more)
+
 
 @dataclass(frozen=True, slots=True)
 class Request:

@@ -44,6 +44,7 @@ class Penstock(Enqueueing, Scheduling):
         self.functions.collector = self._collector_of
         self._adapters: Adapters | None = None
         self.alert_sinks: list[Sink] = []
+        self._closers: list[Callable[[], Awaitable[None]]] = []
         self._dsn = dsn or settings.dsn
         super().__init__()
 
@@ -131,8 +132,14 @@ class Penstock(Enqueueing, Scheduling):
         await self._open_producer()
         return self
 
+    def on_close(self, call: Callable[[], Awaitable[None]]) -> None:
+        """Have *call* give back what your own code has opened, when the application closes; the last goes first."""
+        self._closers.append(call)
+
     async def close(self) -> None:
         """Send the last pokes and disconnect, also for sync callers."""
+        for call in reversed(self._closers):
+            await call()
         producer, self._producer = self._producer, None
         if producer is not None:
             await producer.close()

@@ -6,12 +6,12 @@ the provider's own host, this machine, and hosts that a setting names.
 
 from __future__ import annotations
 
-from ipaddress import ip_address
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 from penstock.contract.errors import Failed
 from penstock.contract.failures import FailureClass
+from penstock.contract.places import is_this_machine
 
 if TYPE_CHECKING:
     from collections.abc import Collection
@@ -29,17 +29,9 @@ def checked_url(base_url: str | None, own: str, allowed: Collection[str] = ()) -
     host, scheme = _host(base_url)
     if scheme not in ("https", "http") or not host:
         raise Failed(FailureClass.CONFIG_INVALID)
-    if is_loopback(host) or host in allowed or (scheme == "https" and host == _host(own)[0]):
+    if is_this_machine(host) or host in allowed or (scheme == "https" and host == _host(own)[0]):
         return base_url.rstrip("/")
     raise Failed(FailureClass.CONFIG_INVALID)
-
-
-def is_loopback(host: str) -> bool:
-    """Whether *host* is this machine."""
-    try:
-        return ip_address(host).is_loopback
-    except ValueError:
-        return host == "localhost"
 
 
 def _host(url: str) -> tuple[str, str]:

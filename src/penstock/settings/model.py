@@ -23,7 +23,8 @@ from penstock.contract.prices import load_prices
 from penstock.contract.profiles import PROFILES, Profile, profile
 from penstock.contract.text_keys import parse_text_keys
 from penstock.contract.texts import mask_dsn
-from penstock.settings.review import ReviewSettings, as_names
+from penstock.settings.forms import MODEL, as_names
+from penstock.settings.review import ReviewSettings
 from penstock.settings.vault import VaultSettings
 
 PREFIX: Final = "PENSTOCK_"
@@ -157,7 +158,7 @@ class Settings(ReviewSettings, VaultSettings):
     )
     rewrite_classifier_model: str = Field(
         "openai_responses:gpt-5-mini",
-        pattern=r"^[a-z0-9_]{1,50}:[A-Za-z0-9][A-Za-z0-9._:/@-]{0,99}$",
+        pattern=MODEL,
         description="adapter and model of the llm classifier; its calls are single ones",
     )
     rewrite_languages: Annotated[tuple[str, ...], BeforeValidator(as_names)] = Field(

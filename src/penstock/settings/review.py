@@ -11,13 +11,9 @@ from pydantic import BaseModel, BeforeValidator, Field, SecretStr, field_validat
 
 from penstock.contract.errors import SettingsInvalid
 from penstock.contract.places import is_host, is_this_machine, mailbox
+from penstock.settings.forms import MODEL, as_names, as_url
 
 _SECRET: Final = re.compile(r"whsec_[A-Za-z0-9+/]{32,88}={0,2}", re.ASCII)
-
-
-def as_names(value: object) -> object:
-    """`a.example,b.example` is a list."""
-    return [part.strip() for part in value.split(",") if part.strip()] if isinstance(value, str) else value
 
 
 class ReviewSettings(BaseModel):
@@ -34,7 +30,7 @@ class ReviewSettings(BaseModel):
     )
     review_model: str = Field(
         "openai_responses:gpt-5-mini",
-        pattern=r"^[a-z0-9_]{1,50}:[A-Za-z0-9][A-Za-z0-9._:/@-]{0,99}$",
+        pattern=MODEL,
         description="adapter and model of the critic",
     )
     review_model_url: str | None = Field(None, description="where that model is reached; unset: the provider's own")
@@ -121,20 +117,3 @@ class ReviewSettings(BaseModel):
                 "PENSTOCK_SMTP_TLS and PENSTOCK_SMTP_HOST: off is for a server on this machine; use starttls or tls"
             )
         return self
-
-
-def _is_url(text: str) -> bool:
-    try:
-        parts = urlsplit(text)
-        _ = parts.port
-    except ValueError:
-        return False
-    bare = text.isascii() and text.isprintable() and not set(text) & set(" ?#@\\")
-    return bare and parts.scheme in ("http", "https") and is_host(parts.hostname or "")
-
-
-def as_url(value: str | None) -> str | None:
-    """*value*, if a client can be pointed at it."""
-    if value is not None and not _is_url(value):
-        raise ValueError("must be a URL such as https://api.example.com, without a user, a query or a fragment")
-    return value

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from pydantic import BaseModel, Field, field_validator, model_validator
 
-from penstock.settings.review import as_url
+from penstock.settings.forms import MODEL, as_url
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -28,7 +28,7 @@ class VaultSettings(BaseModel):
     # The vault
     vault_model: str = Field(
         "openai_responses:gpt-5-mini",
-        pattern=r"^[a-z0-9_]{1,50}:[A-Za-z0-9][A-Za-z0-9._:/@-]{0,99}$",
+        pattern=MODEL,
         description="adapter and model that enriches saved items",
     )
     vault_model_url: str | None = Field(

@@ -102,7 +102,7 @@ class Logins:
         if scope not in self._pools:
             return State.SWITCHED_OFF
         try:
-            async with asyncio.timeout(ASKED_WITHIN + 0.5):
+            async with asyncio.timeout(ASKED_WITHIN + 0.5):  # for a full pool; a silent connection is cut before it
                 await self._look(scope)
         except SchemaOutdated:
             return State.SCHEMA_OUTDATED

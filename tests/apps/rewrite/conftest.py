@@ -26,7 +26,6 @@ from penstock.emulator.clock import Clock
 from penstock.engine.dispatcher import Dispatched
 from penstock.store import clock
 from penstock.store.roles import ORCHESTRATOR, WORKER
-from penstock.telemetry import logs
 from tests.apps.rewrite.rewriter import COMPLAINTS, answer, complaint, echo_of
 from tests.support.emulator import BATCH_SECONDS
 
@@ -259,15 +258,6 @@ def emulator(started: Emulator) -> Emulator:
     started.reset()
     started.world.clock = Clock(frozen=True)
     return started
-
-
-@pytest.fixture
-def log() -> Iterator[StringIO]:
-    """Every line that is logged, down to the last detail."""
-    stream = StringIO()
-    logs.configure("debug", "json", stream=stream)
-    yield stream
-    logs.reset()
 
 
 MakeWorld = Callable[..., Any]

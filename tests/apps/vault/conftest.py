@@ -20,7 +20,6 @@ from penstock.emulator import Emulator
 from penstock.emulator.clock import Clock
 from penstock.store import clock
 from penstock.store.roles import ORCHESTRATOR, WORKER
-from penstock.telemetry import logs
 from penstock.testing.inline import InlineWorker
 
 ANSWER: dict[str, Any] = {
@@ -130,15 +129,6 @@ def emulator(started: Emulator) -> Emulator:
     started.reset()
     started.world.clock = Clock(frozen=True)
     return started
-
-
-@pytest.fixture
-def log() -> Iterator[StringIO]:
-    """Every line that is logged, down to the last detail."""
-    stream = StringIO()
-    logs.configure("debug", "json", stream=stream)
-    yield stream
-    logs.reset()
 
 
 @asynccontextmanager

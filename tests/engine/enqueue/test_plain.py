@@ -73,7 +73,6 @@ async def test_a_type_whose_channel_has_moved_is_poked_on_the_new_one(office: Of
     assert (ENRICHMENT_CHANNEL, '{"job_type": "noop"}') in await office.pokes()
 
 
-@pytest.mark.contract("A-35")
 async def test_a_type_that_was_given_to_one_role_is_refused_to_others_on_the_short_way_too(
     office: Office, short: list[bool]
 ) -> None:

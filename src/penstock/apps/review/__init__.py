@@ -13,8 +13,9 @@ asked for, and `app` is built from the environment then.
 
 from __future__ import annotations
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
+
+from penstock.apps.lazy import lazily
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -36,11 +37,4 @@ _HERE: Final[Mapping[str, str]] = {
 }
 
 
-def __getattr__(name: str) -> Any:
-    if name == "app":
-        from penstock.apps.review.application import reviews
-
-        return reviews().app
-    if name in _HERE:
-        return getattr(import_module(f"{__name__}.{_HERE[name]}"), name)
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+__getattr__ = lazily(__name__, _HERE, "reviews")

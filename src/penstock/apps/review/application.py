@@ -7,12 +7,10 @@ the same settings.
 
 from __future__ import annotations
 
-import asyncio
 from contextlib import asynccontextmanager
 from dataclasses import fields, replace
 from functools import cache
 from typing import TYPE_CHECKING, Any, Final
-from weakref import WeakKeyDictionary
 
 from penstock.apps.review import statuses
 from penstock.apps.review.creation import Creation
@@ -23,8 +21,8 @@ from penstock.apps.review.sweep import reconcile_function
 from penstock.contract.contract_types import review_processing
 from penstock.contract.policies import Dispatch
 from penstock.engine.app import Penstock
+from penstock.engine.own_connections import OwnPool, PerLoop
 from penstock.settings import Settings, load_settings
-from penstock.store import connect
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -35,34 +33,23 @@ if TYPE_CHECKING:
     from penstock.apps.review.sources.registry import Sources
     from penstock.channels.registry import Channels
     from penstock.engine.registry import JobType
-    from penstock.store.connect import Pool, Pooled
+    from penstock.store.connect import Pooled
 
 LOG_IDS: Final = ("review_id",)
 READERS: Final = 4  # connections of the application's own, beside the engine's
 
 
-class ReviewApp(Penstock):
-    """The engine's application, which also gives back what the reviews have opened."""
-
-    reviews: Reviews
-
-    async def close(self) -> None:
-        """Disconnect, all of it."""
-        await self.reviews.disconnect()
-        await super().close()
-
-
 class Reviews:
     """What both sides share: the engine, where changelists come from, and how people are told."""
 
-    def __init__(self, app: ReviewApp, sources: Sources, channels: Channels) -> None:
+    def __init__(self, app: Penstock, sources: Sources, channels: Channels) -> None:
         self.app = app
         self.sources = sources
         self.channels = channels
         self.creation = Creation(self)
         self.stages = Stages(self)
-        self._pools: WeakKeyDictionary[asyncio.AbstractEventLoop, _Opening] = WeakKeyDictionary()
-        app.reviews = self
+        self._pools = PerLoop(lambda: OwnPool(app, size=READERS, name="penstock review"))
+        app.on_close(self.disconnect)
         self.type = _declared(self)
         app.functions.add(reconcile_function(channels, app.settings.reconcile_seconds))
 
@@ -83,39 +70,15 @@ class Reviews:
     @asynccontextmanager
     async def connection(self) -> AsyncIterator[Pooled]:
         """A connection of the application's own, in no transaction."""
-        pool = await self._pools.setdefault(asyncio.get_running_loop(), _Opening(self.app)).pool()
-        async with pool.acquire() as connection:
+        async with self._pools.here.connection() as connection:
             yield connection
 
     async def disconnect(self) -> None:
         """Give the connections of this event loop back, to the database and to those who tell people."""
-        opened = self._pools.pop(asyncio.get_running_loop(), None)
+        opened = self._pools.forget()
         if opened is not None:
             await opened.close()
         await self.channels.close()
-
-
-class _Opening:
-    """The pool of one event loop: a connection belongs to one."""
-
-    def __init__(self, app: Penstock) -> None:
-        self._app = app
-        self._pool: Pool | None = None
-        self._opening = asyncio.Lock()
-
-    async def pool(self) -> Pool:
-        """Opened when first asked for."""
-        async with self._opening:
-            if self._pool is None:
-                prepared = self._app.settings.prepared_statements
-                dsn = await self._app.dsn()
-                self._pool = await connect.create_pool(dsn, size=READERS, name="penstock review", prepared=prepared)
-            return self._pool
-
-    async def close(self) -> None:
-        """Give it back."""
-        if self._pool is not None:
-            await self._pool.close()
 
 
 def _declared(reviews: Reviews) -> JobType:
@@ -146,7 +109,7 @@ def review_app(settings: Settings | None = None, **overrides: Any) -> Reviews:
 
     given = settings or load_settings(**overrides)
     sources = load_sources(given.review_sources)
-    return Reviews(ReviewApp(settings=given), sources, Channels(given))
+    return Reviews(Penstock(settings=given), sources, Channels(given))
 
 
 @cache

@@ -16,12 +16,12 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 from penstock.apps.review import deliveries, settling
 from penstock.apps.review.ledger import DeliveryLedger, NotOpen
 from penstock.apps.review.settling import Way
+from penstock.apps.review.storing import stored
 from penstock.apps.review.writing import write_missing, write_one
 from penstock.contract.classify import Failure, classify
 from penstock.contract.errors import EffectBusy, EffectUncertain, Failed, LeaseLost, NotPerformed
 from penstock.contract.failures import FailureClass
 from penstock.engine.effects import Absent, Found
-from penstock.engine.patience import persist
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
@@ -236,11 +236,7 @@ class Notification:
         return await self._store(lambda db: deliveries.load(db, self._review_id))
 
     async def _store(self, work: Callable[[Pooled], Awaitable[T]]) -> T:
-        async def once() -> T:
-            async with self._reviews.connection() as connection:
-                return await work(connection)
-
-        return await persist("deliveries", once)
+        return await stored(self._reviews, work)
 
 
 async def _not_again(_token: str) -> None:

@@ -19,10 +19,10 @@ from penstock.apps.review.cutting import cut
 from penstock.apps.review.diff import parse, restore
 from penstock.apps.review.notify import notify
 from penstock.apps.review.repository import Artifact
+from penstock.apps.review.storing import stored
 from penstock.contract.calls import Execution, Route
 from penstock.contract.errors import EnqueueRefused, Failed, Snooze
 from penstock.contract.failures import FailureClass, is_retryable
-from penstock.engine import patience
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Sequence
@@ -150,10 +150,8 @@ class Stages:
     def route(self) -> Route:
         """Where the critic is, and how it is asked."""
         settings = self._reviews.app.settings
-        adapter, _, model = settings.review_model.partition(":")
         execution = Execution(settings.review_execution)
-        provider = adapter.partition("_")[0]
-        return Route(provider, model, adapter, settings.review_model_url, execution=execution, lane=LANE)
+        return Route.to(settings.review_model, settings.review_model_url, execution=execution, lane=LANE)
 
     async def _work(self, args: ReviewArgs) -> Work:
         """The changelist, cut as it was when it was fetched, and what is answered of it."""
@@ -193,13 +191,7 @@ class Stages:
         return found
 
     async def _store(self, work: Callable[[Pooled], Awaitable[T]]) -> T:
-        """Read or write through an absence of the database: an answer that was paid for is not thrown away."""
-
-        async def once() -> T:
-            async with self._reviews.connection() as connection:
-                return await work(connection)
-
-        return await patience.persist("review", once)
+        return await stored(self._reviews, work)
 
 
 def gravest(failures: Sequence[BaseException]) -> BaseException:

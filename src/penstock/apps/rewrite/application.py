@@ -7,11 +7,9 @@ settings; neither can do the other's part, because the database does not let it.
 
 from __future__ import annotations
 
-import asyncio
 from contextlib import asynccontextmanager
 from functools import cache
 from typing import TYPE_CHECKING, Any, Final
-from weakref import WeakKeyDictionary
 
 from penstock.apps.rewrite import repository
 from penstock.apps.rewrite.classifier import llm_classifier, rule_classifier
@@ -26,8 +24,8 @@ from penstock.apps.rewrite.router import load_table
 from penstock.contract.calls import Execution as Mode
 from penstock.contract.calls import Route
 from penstock.engine.app import Penstock
+from penstock.engine.own_connections import OwnPool, PerLoop
 from penstock.settings import Settings, load_settings
-from penstock.store import connect
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -36,34 +34,23 @@ if TYPE_CHECKING:
     from penstock.apps.rewrite.classifier import Classifier
     from penstock.apps.rewrite.orchestrator import Output, Submitted
     from penstock.apps.rewrite.router import RoutingTable
-    from penstock.store.connect import Pool, Pooled
+    from penstock.store.connect import Pooled
 
 READERS: Final = 4  # connections for reads of the application's own, beside the engine's
-
-
-class RewriteApp(Penstock):
-    """The engine's application, which also gives back what the rewrites have opened."""
-
-    rewrites: Rewrites
-
-    async def close(self) -> None:
-        """Disconnect, all of it."""
-        await self.rewrites.disconnect()
-        await super().close()
 
 
 class Rewrites:
     """What both sides share: the engine, the keys, the classifier and the table of routes."""
 
-    def __init__(self, app: RewriteApp, *, keyring: Keyring, classifier: Classifier, table: RoutingTable) -> None:
+    def __init__(self, app: Penstock, *, keyring: Keyring, classifier: Classifier, table: RoutingTable) -> None:
         self.app = app
         self.keyring = keyring
         self.classifier = classifier
         self.table = table
         self.orchestrator = Orchestrator(self)
         self.execution = Execution(self)
-        self._here: WeakKeyDictionary[asyncio.AbstractEventLoop, _Connections] = WeakKeyDictionary()
-        app.rewrites = self
+        self._connections = PerLoop(lambda: _Connections(app))
+        app.on_close(self.disconnect)
         app.lane(
             JOB_TYPE,
             build=self.execution.build,
@@ -88,26 +75,20 @@ class Rewrites:
     @asynccontextmanager
     async def in_home(self, home_id: UUID) -> AsyncIterator[Pooled]:
         """A transaction that sees the rows of one home and no others."""
-        pool = await self._connections.pool()
-        async with pool.acquire() as connection, connection.transaction():
+        async with self._connections.here.own.connection() as connection, connection.transaction():
             await repository.enter_home(connection, home_id)
             yield connection
 
     @property
     def locks(self) -> UnitLocks:
         """The locks of units whose call is under way."""
-        return self._connections.locks
+        return self._connections.here.locks
 
     async def disconnect(self) -> None:
         """Give the connections of this event loop back."""
-        found = self._here.pop(asyncio.get_running_loop(), None)
+        found = self._connections.forget()
         if found is not None:
             await found.close()
-
-    @property
-    def _connections(self) -> _Connections:
-        """Those of the event loop that asks: a connection belongs to one."""
-        return self._here.setdefault(asyncio.get_running_loop(), _Connections(self.app))
 
 
 class _Connections:
@@ -115,24 +96,13 @@ class _Connections:
 
     def __init__(self, app: Penstock) -> None:
         self._app = app
-        self._pool: Pool | None = None
-        self._opening = asyncio.Lock()
+        self.own = OwnPool(app, size=READERS, name="penstock rewrite")
         self.locks = UnitLocks(self._direct)
-
-    async def pool(self) -> Pool:
-        """Opened when first asked for."""
-        async with self._opening:
-            if self._pool is None:
-                prepared = self._app.settings.prepared_statements
-                dsn = await self._app.dsn()
-                self._pool = await connect.create_pool(dsn, size=READERS, name="penstock rewrite", prepared=prepared)
-            return self._pool
 
     async def close(self) -> None:
         """Give all of them back."""
         await self.locks.close()
-        if self._pool is not None:
-            await self._pool.close()
+        await self.own.close()
 
     async def _direct(self) -> str:
         """A way past any pooler: a lock of a session needs a session."""
@@ -149,7 +119,7 @@ def rewrite_app(
     goes before the one that the settings name.
     """
     given = settings or load_settings(**overrides)
-    app = RewriteApp(settings=given)
+    app = Penstock(settings=given)
     keyring, table = Keyring.from_settings(given), load_table(given.rewrite_routes)
     return Rewrites(app, keyring=keyring, classifier=classifier or _classifier(app), table=table)
 
@@ -165,6 +135,5 @@ def _classifier(app: Penstock) -> Classifier:
     rules = rule_classifier(settings.rewrite_languages or None)
     if settings.rewrite_classifier == "rules":
         return rules
-    adapter, _, model = settings.rewrite_classifier_model.partition(":")
-    route = Route(adapter.partition("_")[0], model, adapter, execution=Mode.ASYNC, lane="classifier")
+    route = Route.to(settings.rewrite_classifier_model, execution=Mode.ASYNC, lane="classifier")
     return llm_classifier(app.adapters, route, rules)

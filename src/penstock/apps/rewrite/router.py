@@ -7,10 +7,8 @@ is refused, and nobody else is asked (Q-71).
 
 from __future__ import annotations
 
-import json
 from collections.abc import Collection, Iterator
 from importlib.resources import files
-from pathlib import Path
 from typing import Annotated, Any, Final, Protocol, Self, TypeVar
 from urllib.parse import urlsplit
 
@@ -20,11 +18,11 @@ from penstock.apps.rewrite.models import KnownLocale, Lane, RoutingDecisionV1, S
 from penstock.apps.rewrite.prompts import versions
 from penstock.contract.calls import Execution, Route
 from penstock.contract.errors import Failed, SettingsInvalid
+from penstock.contract.json_settings import json_of
 from penstock.providers.endpoints import checked_url
 from penstock.providers.registry import KINDS
 
 ANY: Final = "*"
-_LARGEST_FILE: Final = 1_000_000
 _MEMBERS: Final = tuple(RoutingDecisionV1.model_fields)
 OWNERS: Final = {"openai": "openai", "google": "gemini"}  # whose adapters lead to a provider of the contract
 
@@ -238,36 +236,5 @@ def _object(where: str, entry: object, members: Collection[str]) -> dict[str, An
 
 
 def _parsed(source: str | None) -> object:
-    text = _text(source)
-    try:
-        return json.loads(text, object_pairs_hook=_once)
-    except (ValueError, RecursionError) as error:
-        problem = str(error) if isinstance(error, _Twice) else "is no JSON"
-    raise SettingsInvalid(f"the routing table {problem}; the how-to of routing rewrites shows one")
-
-
-class _Twice(ValueError):
-    """A member stands twice; JSON would keep the last without a word."""
-
-
-def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    found = dict(pairs)
-    if len(found) < len(pairs):
-        names = [name for name, _ in pairs]
-        twice = next(name for name in names if names.count(name) > 1)
-        raise _Twice(f"has the member {twice[:40]!r} twice in one object")
-    return found
-
-
-def _text(source: str | None) -> str:
-    if source is None:
-        return (files("penstock.apps.rewrite") / "routes.json").read_text()
-    if source.lstrip().startswith("{"):
-        return source
-    try:
-        path = Path(source)
-        if path.stat().st_size <= _LARGEST_FILE:
-            return path.read_text()
-    except (OSError, ValueError):  # ValueError: a NUL in the path, or bytes that are no UTF-8
-        pass
-    raise SettingsInvalid("the routing table must be a readable JSON file of at most 1 MB, or the JSON itself")
+    text = (files("penstock.apps.rewrite") / "routes.json").read_text() if source is None else source
+    return json_of(text, "the routing table")

@@ -7,12 +7,10 @@ own `Vault` from the same settings.
 
 from __future__ import annotations
 
-import asyncio
 from contextlib import asynccontextmanager
 from dataclasses import fields
 from functools import cache
 from typing import TYPE_CHECKING, Any
-from weakref import WeakKeyDictionary
 
 from penstock.apps.vault.enrichment import Enricher
 from penstock.apps.vault.models import JOB_TYPE, LOG_IDS, EnrichmentArgs
@@ -20,6 +18,7 @@ from penstock.apps.vault.sessions import Connections, committing
 from penstock.apps.vault.use_cases import ConfirmItem, CreateItemUseCase, DiscardItem, EnrichAgain, ListItems, ShowItem
 from penstock.contract.contract_types import enrichment
 from penstock.engine.app import Penstock
+from penstock.engine.own_connections import PerLoop
 from penstock.settings import Settings, load_settings
 
 if TYPE_CHECKING:
@@ -33,25 +32,14 @@ if TYPE_CHECKING:
     from penstock.store.connect import Pooled
 
 
-class VaultApp(Penstock):
-    """The engine's application, which also gives back what the vault has opened."""
-
-    vault: Vault
-
-    async def close(self) -> None:
-        """Disconnect, all of it."""
-        await self.vault.disconnect()
-        await super().close()
-
-
 class Vault:
     """Items and their enrichment. Each method is one transaction; `session` is for several things in one."""
 
-    def __init__(self, app: VaultApp) -> None:
+    def __init__(self, app: Penstock) -> None:
         self.app = app
         self.enricher = Enricher(self)
-        self._here: WeakKeyDictionary[asyncio.AbstractEventLoop, Connections] = WeakKeyDictionary()
-        app.vault = self
+        self._connections = PerLoop(lambda: Connections(app))
+        app.on_close(self.disconnect)
         self.enrichment = _declared(self)
 
     # ------------------------------------------------------------------ items
@@ -96,25 +84,20 @@ class Vault:
     @asynccontextmanager
     async def session(self) -> AsyncIterator[AsyncSession]:
         """A session of SQLAlchemy in a transaction, which commits at the end of the block."""
-        async with committing(await self._connections.engine()) as session:
+        async with committing(await self._connections.here.engine()) as session:
             yield session
 
     @asynccontextmanager
     async def connection(self) -> AsyncIterator[Pooled]:
         """A connection of the driver's own, in no transaction."""
-        async with (await self._connections.pool()).acquire() as connection:
+        async with self._connections.here.own.connection() as connection:
             yield connection
 
     async def disconnect(self) -> None:
         """Give the connections of this event loop back."""
-        found = self._here.pop(asyncio.get_running_loop(), None)
+        found = self._connections.forget()
         if found is not None:
             await found.close()
-
-    @property
-    def _connections(self) -> Connections:
-        """Those of the event loop that asks: a connection belongs to one."""
-        return self._here.setdefault(asyncio.get_running_loop(), Connections(self.app))
 
 
 def _declared(vault: Vault) -> JobType:
@@ -126,7 +109,7 @@ def _declared(vault: Vault) -> JobType:
 
 def vault_app(settings: Settings | None = None, **overrides: Any) -> Vault:
     """The application from *settings*, or from the environment with *overrides* before it."""
-    return Vault(VaultApp(settings=settings or load_settings(**overrides)))
+    return Vault(Penstock(settings=settings or load_settings(**overrides)))
 
 
 @cache

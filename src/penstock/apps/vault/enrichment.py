@@ -83,13 +83,5 @@ def request_of(item: SystemItem, route: Route) -> Request:
 
 def route_of(settings: Settings) -> Route:
     """Where the model is that the settings name."""
-    adapter, _, model = settings.vault_model.partition(":")
-    return Route(
-        adapter.partition("_")[0],
-        model,
-        adapter,
-        settings.vault_model_url,
-        execution=Execution.ASYNC,
-        prompt_version=PROMPT_VERSION,
-        lane=LANE,
-    )
+    more = {"execution": Execution.ASYNC, "prompt_version": PROMPT_VERSION, "lane": LANE}
+    return Route.to(settings.vault_model, settings.vault_model_url, **more)

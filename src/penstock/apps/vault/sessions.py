@@ -13,6 +13,7 @@ from sqlalchemy.exc import DBAPIError
 from sqlalchemy.ext.asyncio import AsyncSession, create_async_engine
 
 from penstock.contract.errors import DatabaseUnavailable, PenstockError, SchemaOutdated, StepRefused
+from penstock.engine.own_connections import OwnPool
 from penstock.store import connect
 
 if TYPE_CHECKING:
@@ -21,7 +22,6 @@ if TYPE_CHECKING:
     from sqlalchemy.ext.asyncio import AsyncEngine
 
     from penstock.engine.app import Penstock
-    from penstock.store.connect import Pool
 
 SESSIONS: Final = 10  # open at once; whoever comes later waits
 READERS: Final = 4  # connections of a worker, beside the engine's
@@ -37,7 +37,7 @@ class Connections:
         self._app = app
         self._opening = asyncio.Lock()
         self._engine: AsyncEngine | None = None
-        self._pool: Pool | None = None
+        self.own = OwnPool(app, size=READERS, name="penstock vault")  # connections of the driver's own
 
     async def engine(self) -> AsyncEngine:
         """Where sessions come from."""
@@ -46,21 +46,11 @@ class Connections:
                 self._engine = make_engine(await self._app.dsn(), prepared=self._app.settings.prepared_statements)
             return self._engine
 
-    async def pool(self) -> Pool:
-        """Connections of the driver's own."""
-        async with self._opening:
-            if self._pool is None:
-                prepared = self._app.settings.prepared_statements
-                dsn = await self._app.dsn()
-                self._pool = await connect.create_pool(dsn, size=READERS, name="penstock vault", prepared=prepared)
-            return self._pool
-
     async def close(self) -> None:
         """Give all of them back."""
         if self._engine is not None:
             await self._engine.dispose()
-        if self._pool is not None:
-            await self._pool.close()
+        await self.own.close()
 
 
 def make_engine(dsn: str, *, prepared: bool = True) -> AsyncEngine:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 from collections import deque
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import timedelta
 from io import StringIO
@@ -15,9 +15,8 @@ from uuid import UUID
 import asyncpg
 import pytest
 
-from penstock import Failed, FailureClass
+from penstock import Failed, FailureClass, Penstock
 from penstock.apps.review import Created, Review, Reviews
-from penstock.apps.review.application import ReviewApp
 from penstock.apps.review.models import Facts, Fetched
 from penstock.channels.addresses import checked_mail
 from penstock.channels.port import Message, Receipt, Settles, WhenUncertain
@@ -26,7 +25,6 @@ from penstock.contract.calls import Answer, Request, Usage
 from penstock.contract.errors import EnqueueRefused
 from penstock.settings import load_settings
 from penstock.store.roles import OPERATOR, ORCHESTRATOR, WORKER
-from penstock.telemetry import logs
 from penstock.testing import Clock, Harness
 from tests.support.fake_provider import FakeAdapter, FakeProvider
 
@@ -193,19 +191,10 @@ def away(error_class: FailureClass = FailureClass.UPSTREAM_5XX, times: int = 1) 
     return [Failed(error_class) for _ in range(times)]
 
 
-@pytest.fixture
-def log() -> Iterator[StringIO]:
-    """Every line that is logged."""
-    stream = StringIO()
-    logs.configure("debug", "json", stream=stream)
-    yield stream
-    logs.reset()
-
-
 def side(dsn: str, source: FakeSource, critic: Critic | None, channel: FakeChannel, **settings: Any) -> Reviews:
     """The application as one login has it; without a critic of ours it asks as the settings say."""
     given = load_settings(dsn=dsn, **settings)
-    app = ReviewApp(settings=given)
+    app = Penstock(settings=given)
     channels = Channels(given)
     channels.use("smtp", channel)
     if critic is not None:

@@ -7,7 +7,7 @@ the rights that it will have.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from dataclasses import fields as fields_of
@@ -26,7 +26,6 @@ from penstock.channels.registry import Channels
 from penstock.contract.contract_types import review_processing
 from penstock.settings import load_settings
 from penstock.store.roles import WORKER
-from penstock.telemetry import logs
 from penstock.testing import Clock, Harness
 from tests.apps.review.notify.channel import Provider
 from tests.apps.review.notify.made import make_review
@@ -166,15 +165,6 @@ class Post:
         await dead_letters.remediate(self.owner, letter_id, "it is up again", operator="op")
         await dead_letters.validate(self.owner, letter_id, "T-1", replay_safe=True, operator="op")
         return await replay.replay(self.owner, letter_id, operator="op")
-
-
-@pytest.fixture
-def log() -> Iterator[StringIO]:
-    """Every line that is logged."""
-    stream = StringIO()
-    logs.configure("debug", "json", stream=stream)
-    yield stream
-    logs.reset()
 
 
 @pytest.fixture

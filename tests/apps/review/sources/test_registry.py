@@ -71,8 +71,8 @@ def test_a_wrong_entry_is_named_with_its_member_and_without_its_values(entry: ob
 @pytest.mark.parametrize(
     ("given", "problem"),
     [
-        ("{", "are no JSON"),
-        ('{"a": ' * 100_000, "are no JSON"),
+        ("{", "is no JSON"),
+        ('{"a": ' * 100_000, "is no JSON"),
         ('{"a": {"kind": "git", "kind": "git"}}', "the member 'kind' twice"),
         ('{"Shop": {}}', "source 'Shop' of reviews: a name is a small letter"),
         ("/nowhere/sources.json", "must be a readable JSON file"),

@@ -3,26 +3,15 @@
 from __future__ import annotations
 
 import tomllib
-from dataclasses import dataclass, field
 from functools import cache
 from typing import Final, Self
 
 from pydantic import model_validator
 
-from penstock.apps.prompt_files import PromptFile, Text, read_version, versions_in
+from penstock.apps.prompt_files import Prompt, PromptFile, Text, read_version, versions_in
 from penstock.apps.review.models import Finding, Severity
-from penstock.contract.untrusted import Fence
 
 PACKAGE: Final = "penstock.apps.review.critic"
-
-
-@dataclass(frozen=True, slots=True)
-class Prompt:
-    """One version: what every question says, and how a changelist is set apart in it."""
-
-    version: str
-    instructions: str = field(repr=False)
-    fence: Fence = field(repr=False)
 
 
 class _File(PromptFile):

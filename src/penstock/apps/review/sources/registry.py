@@ -7,11 +7,10 @@ that is not there.
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Annotated, Any, Final, Literal, Self
+from typing import Annotated, Final, Literal, Self
 from urllib.parse import urlsplit
 
 from pydantic import AfterValidator, Field, SecretStr, ValidationError, model_validator
@@ -22,9 +21,10 @@ from penstock.apps.review.sources.git import GitSource
 from penstock.apps.review.sources.github import GitHubSource
 from penstock.apps.review.sources.port import Source
 from penstock.contract.errors import EnqueueRefused, SettingsInvalid
-from penstock.providers.endpoints import is_loopback
+from penstock.contract.json_settings import json_of
+from penstock.contract.places import is_this_machine
 
-_LARGEST_FILE: Final = 1_000_000
+TABLE: Final = "the table of review sources"
 _NAME: Final = re.compile(r"[a-z][a-z0-9_-]{0,49}", re.ASCII)
 _SEGMENT: Final = r"[A-Za-z0-9_-][A-Za-z0-9._-]{0,99}"  # neither . nor ..
 
@@ -43,7 +43,7 @@ def _address(url: str) -> str:
     except ValueError:
         host = ""
     plain = url.isascii() and url.isprintable() and "@" not in url and "?" not in url and "#" not in url
-    if not (host and plain and (parts.scheme == "https" or (parts.scheme == "http" and is_loopback(host)))):
+    if not (host and plain and (parts.scheme == "https" or (parts.scheme == "http" and is_this_machine(host)))):
         raise ValueError(
             "must be an https address without name, password, query or fragment; http to this machine only"
         )
@@ -131,9 +131,9 @@ def load_sources(text_or_file: str | None) -> Sources:
     """
     if text_or_file is None:
         return Sources()
-    entries = _parsed(_text(text_or_file))
+    entries = json_of(text_or_file, TABLE)
     if not isinstance(entries, dict):
-        raise SettingsInvalid("the sources of reviews must be a JSON object of named sources")
+        raise SettingsInvalid(f"{TABLE} must be a JSON object of named sources")
     return Sources({name: _source(name, entry) for name, entry in entries.items()})
 
 
@@ -157,35 +157,3 @@ def _checked(where: str, validate: Callable[[object], Entry], entry: object) -> 
             [*(str(step)[:40] for step in first["loc"][:1]), first["msg"].removeprefix("Value error, ")]
         )
     raise SettingsInvalid(f"{where}: {problem}")
-
-
-def _parsed(text: str) -> object:
-    try:
-        return json.loads(text, object_pairs_hook=_once)
-    except (ValueError, RecursionError) as error:
-        problem = str(error) if isinstance(error, _Twice) else "are no JSON"
-    raise SettingsInvalid(f"the sources of reviews {problem}")
-
-
-class _Twice(ValueError):
-    """A member stands twice; JSON would keep the last without a word."""
-
-
-def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    found = dict(pairs)
-    for name in found:
-        if sum(other == name for other, _ in pairs) > 1:
-            raise _Twice(f"have the member {name[:40]!r} twice in one object")
-    return found
-
-
-def _text(text_or_file: str) -> str:
-    if text_or_file.lstrip().startswith("{"):
-        return text_or_file
-    try:
-        path = Path(text_or_file)
-        if path.stat().st_size <= _LARGEST_FILE:
-            return path.read_text()
-    except (OSError, ValueError):  # ValueError: a NUL in the path, or bytes that are no UTF-8
-        pass
-    raise SettingsInvalid("the sources of reviews must be a readable JSON file of at most 1 MB, or the JSON itself")

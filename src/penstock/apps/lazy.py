@@ -1,0 +1,26 @@
+"""Packages of applications that load nothing before it is asked for."""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+
+def lazily(package: str, here: Mapping[str, str], application: str) -> Callable[[str], Any]:
+    """The `__getattr__` of *package*: *here* says which module holds a name.
+
+    `app` is the engine's application of what the function *application* of the
+    module `application` returns, built from the environment at that moment.
+    """
+
+    def get(name: str) -> Any:
+        if name == "app":
+            return getattr(import_module(f"{package}.application"), application)().app
+        if name in here:
+            return getattr(import_module(f"{package}.{here[name]}"), name)
+        raise AttributeError(f"module {package!r} has no attribute {name!r}")
+
+    return get
