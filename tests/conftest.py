@@ -27,6 +27,8 @@ pytest_plugins = ["tests.support.contract_report"]
 RUN_LOCK = pytest.StashKey[int]()
 GARBAGE = 20_000  # new objects before the youngest are looked through; Python's own is 700
 
+gc.disable()  # until the tests are collected: nothing that is imported or collected is garbage
+
 
 def pytest_configure(config: pytest.Config) -> None:
     """Name the directory of the shared server, on the controller only."""
@@ -56,6 +58,7 @@ def pytest_collection_finish() -> None:
     gc.collect()
     gc.freeze()
     gc.set_threshold(GARBAGE)
+    gc.enable()
 
 
 @pytest.fixture(scope="session")

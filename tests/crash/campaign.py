@@ -149,11 +149,11 @@ async def run(
             asyncio.create_task(_slot(nursery, random, verdict, f"slot-{n}", dsn, str(world_path), kills, progress))
             for n in range(workers)
         ]
-        feeder = asyncio.create_task(_feed(app, random, verdict))
+        enough = asyncio.Event()
+        feeder = asyncio.create_task(_feed(app, random, verdict, enough))
         await asyncio.gather(*slots)
-        feeder.cancel()
-        with contextlib.suppress(asyncio.CancelledError):
-            await feeder
+        enough.set()  # a cancelled enqueue might have committed without being counted
+        await feeder
         await _finish(nursery, owner, dsn, str(world_path))
         verdict.problems = await history.violations(owner, handlers.World(world_path), verdict.jobs)
     await owner.close()
@@ -189,9 +189,9 @@ async def _slot(
         progress(verdict)
 
 
-async def _feed(app: Any, random: Random, verdict: Verdict) -> None:
+async def _feed(app: Any, random: Random, verdict: Verdict, enough: asyncio.Event) -> None:
     """Jobs keep coming as long as workers keep dying."""
-    while True:
+    while not enough.is_set():
         job_type = random.choice(TYPES)
         count = random.choice((1, 1, 5, 20))
         fatal = job_type == "flaky" and random.random() < 0.2

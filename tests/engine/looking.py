@@ -23,20 +23,23 @@ async def waits(harness: Harness, job_id: UUID) -> timedelta:
 
 async def letter(harness: Harness, job_id: UUID) -> asyncpg.Record:
     """The job's dead letter."""
-    [row] = await harness.app.pool.fetch("select * from penstock.dead_letters where job_id = $1", job_id)
+    async with harness.connection() as db:
+        [row] = await db.fetch("select * from penstock.dead_letters where job_id = $1", job_id)
     found: asyncpg.Record = row
     return found
 
 
 async def stages(harness: Harness, job_id: UUID) -> dict[str, int]:
     """Failed attempts of each stage of the job."""
-    rows = await harness.app.pool.fetch("select stage, attempts from penstock.job_stages where job_id = $1", job_id)
+    async with harness.connection() as db:
+        rows = await db.fetch("select stage, attempts from penstock.job_stages where job_id = $1", job_id)
     return {row["stage"]: row["attempts"] for row in rows}
 
 
 async def alerts(harness: Harness) -> list[tuple[str, str]]:
     """(kind, severity) of every alert."""
-    rows = await harness.app.pool.fetch("select kind, severity from penstock.alerts order by alert_id")
+    async with harness.connection() as db:
+        rows = await db.fetch("select kind, severity from penstock.alerts order by alert_id")
     return [(row["kind"], row["severity"]) for row in rows]
 
 

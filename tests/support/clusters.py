@@ -33,6 +33,8 @@ ENOUGH = 4 * 1024**3
 # Safe against kill -9 of the server, which loses no page the kernel has; unsafe against a power cut.
 SURVIVES_A_KILL: Final = {"fsync": "off", "full_page_writes": "off", "max_wal_size": "4GB"}
 UNSAFE_BUT_FAST: Final = {**SURVIVES_A_KILL, "synchronous_commit": "off"}
+COPIES_IN_THE_KERNEL: Final = 18  # the first version that can
+IN_THE_KERNEL: Final = {"file_copy_method": "clone"}
 
 
 @dataclass(frozen=True)
@@ -130,7 +132,9 @@ def open_session_directory() -> tuple[Path, int]:
 def session_server() -> EmbeddedServer:
     """Return the server of this run, as the controller named it."""
     path = Path(os.environ[DIRECTORY_VARIABLE])
-    return EmbeddedServer(path, binaries_under_test(), UNSAFE_BUT_FAST)
+    binaries = binaries_under_test()
+    quick = UNSAFE_BUT_FAST if binaries.major < COPIES_IN_THE_KERNEL else {**UNSAFE_BUT_FAST, **IN_THE_KERNEL}
+    return EmbeddedServer(path, binaries, quick)
 
 
 def sweep_abandoned() -> None:

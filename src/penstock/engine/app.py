@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from penstock.contract.errors import PenstockError
 from penstock.contract.policies import Dispatch, Policy
@@ -25,6 +25,8 @@ if TYPE_CHECKING:
     from penstock.engine.functions import RunHandle
     from penstock.providers.port import Adapter
     from penstock.store.connect import Pool
+
+SHARED_FROM: Final = 4  # connections of a pool that runs may use beside enqueues
 
 
 class Penstock(Enqueueing, Scheduling):
@@ -172,6 +174,13 @@ class Penstock(Enqueueing, Scheduling):
         if self._producer is None:
             raise PenstockError("the application is not open; use `async with app:` or `await app.open()` first")
         return self._producer.pool
+
+    def _pool_of(self, dsn: str) -> Pool | None:
+        """The open pool, if it leads to *dsn*, belongs to this event loop and has room for others beside enqueues."""
+        opened = self._opened()
+        if opened is None or opened.dsn != dsn or opened.loop is not asyncio.get_running_loop():
+            return None
+        return opened.pool if opened.pool.get_max_size() >= SHARED_FROM else None
 
     async def __aenter__(self) -> Self:
         """Open."""

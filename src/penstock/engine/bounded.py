@@ -71,6 +71,8 @@ class TimedRun(Run):
 class BoundedRun(Crew):
     """One run of the jobs of *types*. Open it, let it work, close it."""
 
+    brief = True
+
     def __init__(
         self,
         dsn: str,

@@ -11,7 +11,7 @@ import os
 import socket
 from contextlib import suppress
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, ClassVar, Final
 from uuid import uuid4
 
 from penstock.contract.errors import WorkerNameTaken
@@ -48,6 +48,7 @@ POOL: Final = 6  # claims, records, stages and effects; handlers' transactions h
 class Crew:
     """Claims, runs and records jobs of *types* under one name."""
 
+    brief: ClassVar = False  # mostly over within seconds
     _pool: Pool
 
     def __init__(
@@ -124,7 +125,7 @@ class Crew:
             prepared=self._settings.prepared_statements,
         )
         self.recorder.start()
-        self.heartbeat.start(min(t.policy.lease for t in self._types.values()))
+        self.heartbeat.start(min(t.policy.lease for t in self._types.values()), at_once=not self.brief)
 
     async def _connect(self) -> Pool:
         pool = await connect.create_pool(

@@ -56,11 +56,17 @@ class Heartbeat:
         self._thread = threading.Thread(target=self._main, name="penstock-heartbeat", daemon=True)
         self._connection: Connection | None = None
         self._next_beat = 0.0
+        self._first = 0.0
         self.period = BEAT
 
-    def start(self, shortest_lease: timedelta) -> None:
-        """Begin; leases are looked at every ninth of the shortest one, the worker speaks at least every 15 s."""
+    def start(self, shortest_lease: timedelta, *, at_once: bool = True) -> None:
+        """Begin; leases are looked at every ninth of the shortest one, the worker speaks at least every 15 s.
+
+        Without *at_once* the first look, and the connection for it, come when
+        that time is over: most short runs have ended before.
+        """
         self.period = min(BEAT, max(0.02, shortest_lease.total_seconds() / 9))
+        self._first = 0.0 if at_once else self.period
         self._thread.start()
 
     def stop(self) -> None:
@@ -70,11 +76,13 @@ class Heartbeat:
         self._thread.join(timeout=SLOW + 5)
 
     def _main(self) -> None:
+        self._wake.wait(self._first)
         with asyncio.Runner() as runner:
             while not self._stopping:
                 pause = runner.run(self._round())
                 self._wake.wait(pause)
-            runner.run(self._close())
+            if self._connection is not None:
+                runner.run(self._close())
 
     async def _round(self) -> float:
         """One look at all leases; returns the seconds until the next."""

@@ -46,8 +46,9 @@ IN_DOUBT: Final = (0.05, 0.1, 0.2, 0.5, 1.0, 2.0)  # a server may take a moment 
 class Producer:
     """Enqueues over a pool of its own, in one event loop."""
 
-    def __init__(self, pool: Pool, settings: Settings) -> None:
+    def __init__(self, pool: Pool, settings: Settings, dsn: str) -> None:
         self.pool = pool
+        self.dsn = dsn
         self.loop = asyncio.get_running_loop()
         self.pokes = Pokes(self._notify, settings.poke_ms / 1000)
         self._notify_mode = settings.notify
@@ -60,7 +61,7 @@ class Producer:
     async def open(cls, dsn: str, settings: Settings) -> Self:
         """Connect."""
         pool = await connect.create_pool(dsn, size=settings.pool_max, prepared=settings.prepared_statements)
-        return cls(pool, settings)
+        return cls(pool, settings, dsn)
 
     async def close(self) -> None:
         """Send the last pokes and disconnect."""

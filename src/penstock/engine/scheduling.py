@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
     from penstock.engine.registry import JobType, Registry
     from penstock.settings import Settings
+    from penstock.store.connect import Pool
 
 
 class Scheduling:
@@ -93,16 +94,24 @@ class Scheduling:
 
     @asynccontextmanager
     async def dispatching(self, *, dsn: str | None = None, **options: Any) -> AsyncIterator[Dispatcher]:
-        """A dispatcher of the declared functions, with connections of its own."""
+        """A dispatcher of the declared functions, on the connections of an open application if *dsn* is its own."""
         target = self._target(dsn)
+        who = f"{socket.gethostname()[:60]}:{os.getpid()}"
+        shared = self._pool_of(target)
+        if shared is not None:
+            yield Dispatcher(target, shared, self.functions, self.settings, name=who, **options)
+            return
         pool = await connect.create_pool(
             target, size=2, name="penstock run", prepared=self.settings.prepared_statements
         )
         try:
-            who = f"{socket.gethostname()[:60]}:{os.getpid()}"
             yield Dispatcher(target, pool, self.functions, self.settings, name=who, **options)
         finally:
             await pool.close()
+
+    def _pool_of(self, dsn: str) -> Pool | None:
+        """A pool that is open already."""
+        raise NotImplementedError
 
     def _target(self, dsn: str | None) -> str:
         target = dsn or self._dsn

@@ -61,6 +61,7 @@ def gemini_client(key: str, base_url: str, transport: httpx2.AsyncBaseTransport 
         retry_options=HttpRetryOptions(attempts=1),
         httpx_async_client=http,
         httpx_client=httpx2.Client(transport=httpx2.MockTransport(_refuse), trust_env=False),
+        async_client_args={"ssl": _trusted()},  # for websockets, which nobody opens; else it reads all certificates
     )
     return Client(api_key=key, vertexai=False, http_options=options)
 

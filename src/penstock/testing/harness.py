@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from penstock.contract.crash import CrashPoint
     from penstock.engine.app import Penstock
     from penstock.engine.worker import Worker
+    from penstock.store.claims import Transaction
 
 ROUNDS: Final = 1000  # a job that comes back at once for ever would keep a test busy for ever
 FIRST: Final = "harness"
@@ -68,7 +69,8 @@ class Harness:
         try:
             for worker in self._workers.values():
                 await worker.close()
-            await self.clock.reset()
+            async with self.connection() as db:
+                await Clock(db).reset()
         finally:
             await self.app.close()
             if self._named is not None:
@@ -100,7 +102,8 @@ class Harness:
         total = await self.drain(worker)
         names = [job_type.name for job_type in self.app.types]
         for _ in range(ROUNDS):
-            span = await inspection.until_next_due(self.app.pool, names)
+            async with self.connection() as db:
+                span = await inspection.until_next_due(db, names)
             if span is None:
                 return total
             await self.pass_time(max(span, timedelta(0)) + timedelta(milliseconds=1))
@@ -109,7 +112,8 @@ class Harness:
 
     async def pass_time(self, span: timedelta | None = None, **units: float) -> None:
         """Let time pass for the database and all workers: `pass_time(minutes=5)`."""
-        await self.clock.pass_time(span, **units)
+        async with self.connection() as db:
+            await Clock(db).pass_time(span, **units)
 
     async def worker(
         self, name: str = FIRST, *, types: Sequence[str] | None = None, dsn: str | None = None, **options: Any
@@ -160,9 +164,17 @@ class Harness:
 
     # ------------------------------------------------------------------- look
 
+    @asynccontextmanager
+    async def connection(self) -> AsyncIterator[Transaction]:
+        """A connection to look around with: the one that enqueued a moment ago, where another had to be opened."""
+        producer = await self.app._open_producer()  # noqa: SLF001 - the harness is the application's own
+        async with producer.connection() as connection:
+            yield connection
+
     async def job(self, job_id: UUID) -> asyncpg.Record:
         """The job's row."""
-        return await jobs.get(self.app.pool, job_id)
+        async with self.connection() as db:
+            return await jobs.get(db, job_id)
 
     async def status(self, job_id: UUID) -> str:
         """The job's status."""
@@ -174,11 +186,13 @@ class Harness:
 
     async def trail(self, job_id: UUID) -> list[asyncpg.Record]:
         """The whole audit rows of a job."""
-        return await inspection.trail(self.app.pool, job_id)
+        async with self.connection() as db:
+            return await inspection.trail(db, job_id)
 
     async def dead_letters(self) -> list[asyncpg.Record]:
         """Every dead letter, oldest first."""
-        return await inspection.dead_letters(self.app.pool)
+        async with self.connection() as db:
+            return await inspection.dead_letters(db)
 
     async def enqueued(
         self,
@@ -196,7 +210,8 @@ class Harness:
         """
         wanted = None if payload is None else json.dumps(payload)
         stored = None if key is None else stored_key(job_type, key)
-        found = await inspection.jobs_like(self.app.pool, job_type, payload=wanted, key=stored, status=status)
+        async with self.connection() as db:
+            found = await inspection.jobs_like(db, job_type, payload=wanted, key=stored, status=status)
         if (count is None and not found) or (count is not None and len(found) != count):
             expected = "at least one job" if count is None else f"{count} jobs"
             of_type = len(await inspection.jobs_like(self.app.pool, job_type))

@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 class InlineWorker(Crew):
     """The parts of a worker process, driven by hand: no listener, no loop of its own, scheduled types too."""
 
+    brief = True
+
     def __init__(self, dsn: str, types: Sequence[JobType], settings: Settings, **options: Any) -> None:
         super().__init__(dsn, types, settings, **options)
         self.groups = group_types(types)
