@@ -23,6 +23,7 @@ class Poking:
 
     notify: Notify
     send: Callable[[str | None, str], None] | None
+    speak: Callable[[str, str, drivers.Voice], bool] | None = None  # through the connection that has committed
 
     def inside(self, commits: Commits) -> bool:
         """Whether the poke is part of the caller's transaction, because nobody would see it commit."""
@@ -40,7 +41,14 @@ class Poking:
         if commits is Commits.AT_ONCE:
             send(channel, job_type)
         elif commits is Commits.SEEN:
-            caller.after_commit(lambda: send(channel, job_type))
+            caller.after_commit(lambda voice: self._committed(voice, channel, job_type))
+
+    def _committed(self, voice: drivers.Voice | None, channel: str, job_type: str) -> None:
+        """The first poke after a pause goes by the connection that is awake already; the rest go together, later."""
+        if voice is not None and self.speak is not None and self.speak(channel, job_type, voice):
+            return
+        if self.send is not None:
+            self.send(channel, job_type)
 
 
 async def put(connection: Any, job: NewJob, poking: Poking) -> UUID:
@@ -116,9 +124,9 @@ class OwnedCaller:
         self.savepoint = caller.savepoint
         self._transaction = transaction
 
-    def after_commit(self, call: Callable[[], None]) -> None:
+    def after_commit(self, call: Callable[[drivers.Voice | None], None]) -> None:
         """Once the engine's COMMIT has been answered."""
-        self._transaction.after.append(call)
+        self._transaction.after.append(lambda: call(None))
 
 
 def _async_caller(connection: Any) -> drivers.AsyncCaller:

@@ -148,7 +148,9 @@ class Enqueueing:
     def _poking(self) -> callers.Poking:
         """An application that is not open has nothing to send with: the poke goes with the caller's commit."""
         producer = self._opened()
-        return callers.Poking(self.settings.notify, None if producer is None else producer.poke)
+        if producer is None:
+            return callers.Poking(self.settings.notify, None)
+        return callers.Poking(self.settings.notify, producer.poke, producer.speak)
 
     # --------------------------------------------------------------------- sync
 

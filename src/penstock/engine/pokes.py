@@ -42,9 +42,14 @@ class Pokes:
         self._sent: dict[str, float] = {}  # when each resting channel was poked last
         self._tasks: set[asyncio.Task[None]] = set()
 
+    @property
+    def here(self) -> bool:
+        """Whether the caller is in the event loop of these pokes."""
+        return _running_loop() is self._loop
+
     def send(self, channel: str, job_type: str) -> None:
         """Poke *channel*, now or with the next poke a few milliseconds later. Returns at once, from any thread."""
-        if _running_loop() is self._loop:
+        if self.here:
             self._want(channel, job_type)
             return
         try:

@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from penstock.settings import Settings
     from penstock.store.claims import Transaction
     from penstock.store.connect import Pool, Pooled
+    from penstock.store.drivers import Voice
     from penstock.store.puts import NewJob, NewJobs, PutMany
 
 PAUSES: Final = (0.05, 0.2, 1.0)  # seconds before another try
@@ -75,6 +76,18 @@ class Producer:
         """Poke, if one is due and pokes are on; returns at once, from any thread."""
         if channel is not None and self._notify_mode is not Notify.OFF:
             self.pokes.send(channel, job_type)
+
+    def speak(self, channel: str, job_type: str, voice: Voice) -> bool:
+        """Let a connection that has just committed poke, if one is due: it is awake, where ours had to be woken.
+
+        False, also when it could not: the poke is still to be sent.
+        """
+        if not self.pokes.here or self._notify_mode is Notify.OFF:
+            return False
+        statement = jobs.poke_statement(channel, job_type)
+        if statement is None or self.pokes.carry(channel, job_type) is Carried.NOTHING:
+            return False
+        return voice(statement)
 
     async def announce(self, policy: Policy) -> None:
         """Tell the database of a type that it does not know; a login that may not do so raises `UnknownType`."""

@@ -2,34 +2,41 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
 from penstock.store import clock as store
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+    from contextlib import AbstractAsyncContextManager
     from datetime import datetime
 
     from penstock.store.claims import Db
 
 
 class Clock:
-    """Winds `penstock.now()`; *db* must be the owner's connection or pool."""
+    """Winds `penstock.now()`; *db* must be the owner's connection or pool, or lend a connection for a while."""
 
-    def __init__(self, db: Db) -> None:
-        self._db = db
+    def __init__(self, db: Db | Callable[[], AbstractAsyncContextManager[Db]]) -> None:
+        self._lend: Callable[[], AbstractAsyncContextManager[Db]] = db if callable(db) else lambda: nullcontext(db)
 
     async def now(self) -> datetime:
         """What the database takes the time to be."""
-        return await store.now(self._db)
+        async with self._lend() as db:
+            return await store.now(db)
 
     async def pass_time(self, span: timedelta | None = None, **units: float) -> None:
         """Let time pass: `pass_time(minutes=5)`, or a timedelta; a negative span goes back."""
-        await store.wind(self._db, (span or timedelta(0)) + timedelta(**_units(units)))
+        whole = (span or timedelta(0)) + timedelta(**_units(units))
+        async with self._lend() as db:
+            await store.wind(db, whole)
 
     async def reset(self) -> None:
         """Back to the server's own time."""
-        await store.reset(self._db)
+        async with self._lend() as db:
+            await store.reset(db)
 
 
 def _units(units: dict[str, float]) -> dict[str, Any]:

@@ -59,7 +59,7 @@ class Harness:
         except BaseException:
             await self.app.close()
             raise
-        self.clock = Clock(self.app.pool)
+        self.clock = Clock(self.connection)
         return self
 
     async def __aexit__(
@@ -69,8 +69,7 @@ class Harness:
         try:
             for worker in self._workers.values():
                 await worker.close()
-            async with self.connection() as db:
-                await Clock(db).reset()
+            await self.clock.reset()
         finally:
             await self.app.close()
             if self._named is not None:
@@ -112,8 +111,7 @@ class Harness:
 
     async def pass_time(self, span: timedelta | None = None, **units: float) -> None:
         """Let time pass for the database and all workers: `pass_time(minutes=5)`."""
-        async with self.connection() as db:
-            await Clock(db).pass_time(span, **units)
+        await self.clock.pass_time(span, **units)
 
     async def worker(
         self, name: str = FIRST, *, types: Sequence[str] | None = None, dsn: str | None = None, **options: Any

@@ -12,9 +12,9 @@ from typing import Any
 
 from penstock.contract.errors import EnqueueRefused
 from penstock.store.drivers import native
-from penstock.store.drivers.kinds import AsyncCaller, Caller, Commits
+from penstock.store.drivers.kinds import AsyncCaller, Caller, Commits, Voice
 
-__all__ = ["AsyncCaller", "Caller", "Commits", "recognise", "recognise_async"]
+__all__ = ["AsyncCaller", "Caller", "Commits", "Voice", "recognise", "recognise_async"]
 
 
 def recognise_async(connection: Any) -> AsyncCaller:

@@ -8,20 +8,22 @@ from __future__ import annotations
 
 import sys
 from contextlib import asynccontextmanager
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 from uuid import UUID
 
 from sqlalchemy import Connection, text
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncSession, async_scoped_session
 from sqlalchemy.orm import Session, scoped_session
 
-from penstock.store.drivers import sessions
-from penstock.store.drivers.kinds import Commits
+from penstock.store.drivers import native, sessions
+from penstock.store.drivers.kinds import Commits, Voice
 from penstock.store.drivers.placeholders import for_sqlalchemy, named
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Sequence
     from contextlib import AbstractContextManager
+
+PATIENCE: Final = 1.0  # seconds for a statement after a commit
 
 
 class CoreCaller:
@@ -40,7 +42,7 @@ class CoreCaller:
         """A savepoint; where nothing has begun yet, the transaction begins first."""
         return self._connection.begin_nested()
 
-    def after_commit(self, call: Callable[[], None]) -> None:
+    def after_commit(self, call: Callable[[Voice | None], None]) -> None:
         """Its hook comes too early to be of use."""
         raise NotImplementedError
 
@@ -50,19 +52,39 @@ class SessionCaller:
 
     def __init__(self, session: Session) -> None:
         self._session = session
+        self._connection: Connection | None = None  # the one that ran a statement
         self.commits = Commits.UNSEEN if isinstance(session.bind, Connection) else Commits.SEEN
 
     def row(self, name: str, arguments: Sequence[Any]) -> Sequence[Any]:
         """Run one statement in the session's transaction, which begins if it has not."""
-        return _row(self._session.connection(), name, arguments)
+        self._connection = self._session.connection()
+        return _row(self._connection, name, arguments)
 
     def savepoint(self) -> AbstractContextManager[Any]:
         """A savepoint below the session's notice: nothing is flushed and nothing expires."""
         return self._session.connection().begin_nested()
 
-    def after_commit(self, call: Callable[[], None]) -> None:
+    def after_commit(self, call: Callable[[Voice | None], None]) -> None:
         """Once the root transaction has committed."""
-        sessions.after_commit(self._session, call)
+        sessions.after_commit(self._session, lambda: call(None))
+
+    def after_commit_aloud(self, call: Callable[[Voice | None], None]) -> None:
+        """`after_commit` for the session behind an AsyncSession, whose connection may speak after it."""
+        voice = self.voice()
+        sessions.after_commit(self._session, lambda: call(voice))
+
+    def voice(self) -> Voice | None:
+        """The driver's own connection, which belongs to the session until its hooks have run; asyncpg's alone.
+
+        The other drivers begin a transaction for whatever they run.
+        """
+        if self._connection is None:
+            return None
+        found: Any = self._connection.connection.dbapi_connection
+        driver = getattr(found, "driver_connection", None)
+        if not native.is_connection(driver):
+            return None
+        return lambda statement: _said(found, driver, statement)
 
 
 class Bridged:
@@ -94,9 +116,12 @@ class Bridged:
             raise
         await self._target.run_sync(lambda _: nested.__exit__(None, None, None))
 
-    def after_commit(self, call: Callable[[], None]) -> None:
+    def after_commit(self, call: Callable[[Voice | None], None]) -> None:
         """Once the root transaction has committed."""
-        self._caller.after_commit(call)
+        if isinstance(self._caller, SessionCaller):
+            self._caller.after_commit_aloud(call)
+        else:
+            self._caller.after_commit(call)
 
 
 def recognise(connection: Any) -> SessionCaller | CoreCaller | None:
@@ -117,6 +142,17 @@ def recognise_async(connection: Any) -> Bridged | None:
     if isinstance(connection, AsyncConnection):
         return Bridged(connection, CoreCaller(connection.sync_connection)) if connection.sync_connection else None
     return None
+
+
+def _said(adapted: Any, driver: Any, statement: str) -> bool:
+    """Run *statement*, which is in nobody's transaction; what was committed before stands, so nothing is raised."""
+    try:
+        if driver.is_closed() or driver.is_in_transaction():
+            return False
+        adapted.run_async(lambda own: own.execute(statement, timeout=PATIENCE))
+    except Exception:  # of the driver, or of a commit outside the greenlet of an AsyncSession
+        return False
+    return True
 
 
 def _row(connection: Connection, name: str, arguments: Sequence[Any]) -> Sequence[Any]:

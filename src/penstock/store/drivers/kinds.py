@@ -7,6 +7,8 @@ from contextlib import AbstractAsyncContextManager, AbstractContextManager
 from enum import Enum, auto
 from typing import Any, Protocol
 
+Voice = Callable[[str], bool]  # whether the statement has been run
+
 
 class Commits(Enum):
     """Who sees the commit of what a caller's connection writes."""
@@ -29,8 +31,12 @@ class Caller(Protocol):
     def savepoint(self) -> AbstractContextManager[Any]:
         """What is written in the block is undone as a whole if the block raises; the transaction lives on."""
 
-    def after_commit(self, call: Callable[[], None]) -> None:
-        """Do *call* once the root transaction has ended committed; only where commits are SEEN."""
+    def after_commit(self, call: Callable[[Voice | None], None]) -> None:
+        """Do *call* once the root transaction has ended committed; only where commits are SEEN.
+
+        It is told how to run a statement on the very connection that has
+        committed, or None where that cannot be done.
+        """
 
 
 class AsyncCaller(Protocol):
@@ -46,5 +52,5 @@ class AsyncCaller(Protocol):
     def savepoint(self) -> AbstractAsyncContextManager[Any]:
         """See `Caller.savepoint`."""
 
-    def after_commit(self, call: Callable[[], None]) -> None:
+    def after_commit(self, call: Callable[[Voice | None], None]) -> None:
         """See `Caller.after_commit`."""

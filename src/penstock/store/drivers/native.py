@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import asyncpg
 from asyncpg.pool import PoolConnectionProxy
 
-from penstock.store.drivers.kinds import Commits
+from penstock.store.drivers.kinds import Commits, Voice
 from penstock.store.statements import sql
 
 if TYPE_CHECKING:
@@ -43,6 +43,6 @@ class Native:
         """A savepoint, or a transaction where none is open."""
         return self._connection.transaction()
 
-    def after_commit(self, call: Callable[[], None]) -> None:
+    def after_commit(self, call: Callable[[Voice | None], None]) -> None:
         """Nothing in asyncpg tells of a commit."""
         raise NotImplementedError

@@ -8,7 +8,7 @@ from psycopg import AsyncConnection, Connection
 from psycopg.pq import TransactionStatus
 from psycopg.rows import tuple_row
 
-from penstock.store.drivers.kinds import Commits
+from penstock.store.drivers.kinds import Commits, Voice
 from penstock.store.drivers.placeholders import for_psycopg, named
 
 if TYPE_CHECKING:
@@ -48,7 +48,7 @@ class Psycopg:
         """A savepoint, or a transaction where none is open."""
         return self._connection.transaction()
 
-    def after_commit(self, call: Callable[[], None]) -> None:
+    def after_commit(self, call: Callable[[Voice | None], None]) -> None:
         """Nothing in psycopg tells of a commit."""
         raise NotImplementedError
 
@@ -76,7 +76,7 @@ class AsyncPsycopg:
         """A savepoint, or a transaction where none is open."""
         return self._connection.transaction()
 
-    def after_commit(self, call: Callable[[], None]) -> None:
+    def after_commit(self, call: Callable[[Voice | None], None]) -> None:
         """Nothing in psycopg tells of a commit."""
         raise NotImplementedError
 

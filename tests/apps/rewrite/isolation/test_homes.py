@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Final
 from uuid import UUID, uuid4
 
@@ -90,20 +90,32 @@ class Street:
     database: clusters.Database
     mine: Facts
     other: Facts
+    logins: dict[str | None, psycopg.Connection[Any]] = field(default_factory=dict)
 
     def outcome(self, role: str | None, facts: Facts, sql: str, *, at: UUID | None) -> int | str:
         """How many rows a statement returns or changes for *role* in the home *at*, or why it is refused."""
-        dsn = self.database.dsn if role is None else self.database.role_dsn(role)
         given = facts | {"new": facts["new"] if at == facts["new"] else uuid4()}
-        with psycopg.connect(dsn) as connection:
-            connection.execute("select set_config('penstock.home_id', %s, true)", [str(at or "")])
-            try:
-                return connection.execute(sql, given).rowcount
-            except psycopg.Error as error:
-                words = str(error)
-                return next((why for why in (NO_RIGHT, OTHER_HOME) if why in words), f"{error.sqlstate} {words}")
-            finally:
-                connection.rollback()
+        connection = self._login(role)
+        connection.execute("select set_config('penstock.home_id', %s, true)", [str(at or "")])
+        try:
+            return connection.execute(sql, given).rowcount
+        except psycopg.Error as error:
+            words = str(error)
+            return next((why for why in (NO_RIGHT, OTHER_HOME) if why in words), f"{error.sqlstate} {words}")
+        finally:
+            connection.rollback()
+
+    def _login(self, role: str | None) -> psycopg.Connection[Any]:
+        """One session for each role; every use of it ends with a rollback, and so does the home it is in."""
+        if role not in self.logins:
+            dsn = self.database.dsn if role is None else self.database.role_dsn(role)
+            self.logins[role] = psycopg.connect(dsn)
+        return self.logins[role]
+
+    def leave(self) -> None:
+        """Log everybody out."""
+        for connection in self.logins.values():
+            connection.close()
 
 
 async def furnish(estate: Estate) -> Facts:
@@ -143,7 +155,9 @@ def street(shared_server: EmbeddedServer, admin: psycopg.Connection[Any]) -> Ite
             return await furnish(estate), await furnish(estate)
 
     mine, other = asyncio.run(build())
-    yield Street(database, mine, other)
+    made = Street(database, mine, other)
+    yield made
+    made.leave()
     clusters.drop(database, admin)
 
 
