@@ -15,6 +15,7 @@ import pytest
 
 from penstock import Penstock
 from penstock.contract.policies import Dispatch
+from penstock.store import puts
 
 ENRICHMENT_CHANNEL = "litevault_jobs"
 CHANNELS = ("penstock_jobs", ENRICHMENT_CHANNEL)
@@ -57,6 +58,7 @@ class Ear:
     connection: asyncpg.Connection[Any]
     sender: asyncpg.Connection[Any]
     heard: list[tuple[str, str]] = field(default_factory=list)
+    senders: list[int] = field(default_factory=list)  # the sessions that poked
     arrived: asyncio.Event = field(default_factory=asyncio.Event)
     marks: int = 0
 
@@ -64,8 +66,10 @@ class Ear:
         for channel in (*CHANNELS, "mark"):
             await self.connection.add_listener(channel, self._on_notify)
 
-    def _on_notify(self, _connection: object, _pid: int, channel: str, payload: object) -> None:
+    def _on_notify(self, _connection: object, pid: int, channel: str, payload: object) -> None:
         self.heard.append((channel, str(payload)))
+        if channel != "mark":
+            self.senders.append(pid)
         self.arrived.set()
 
     async def next(self) -> tuple[str, str]:
@@ -142,6 +146,22 @@ async def working(app: Penstock, *types: str) -> AsyncIterator[None]:
     finally:
         worker.stop()
         await running
+
+
+@pytest.fixture
+def told(monkeypatch: pytest.MonkeyPatch) -> list[bool]:
+    """For each statement, whether it was told to send the poke itself."""
+    told: list[bool] = []
+    for kind in (puts.NewJob, puts.NewJobs):
+        original = kind.arguments
+
+        def arguments(job: Any, poke: bool, original: Any = original) -> tuple[Any, ...]:
+            told.append(poke)
+            result: tuple[Any, ...] = original(job, poke)
+            return result
+
+        monkeypatch.setattr(kind, "arguments", arguments)
+    return told
 
 
 @pytest.fixture

@@ -15,27 +15,10 @@ from sqlalchemy.orm import Session
 from sqlalchemy.pool import NullPool
 
 from penstock import Penstock
-from penstock.store import puts
 from tests.engine.enqueue.callers import alchemy_url
 from tests.engine.enqueue.conftest import ENRICHMENT_CHANNEL, Office, declare_types
 
 NOOP = ("penstock_jobs", '{"job_type": "noop"}')
-
-
-@pytest.fixture
-def told(monkeypatch: pytest.MonkeyPatch) -> list[bool]:
-    """For each statement, whether it was told to send the poke itself."""
-    told: list[bool] = []
-    for kind in (puts.NewJob, puts.NewJobs):
-        original = kind.arguments
-
-        def arguments(job: Any, poke: bool, original: Any = original) -> tuple[Any, ...]:
-            told.append(poke)
-            result: tuple[Any, ...] = original(job, poke)
-            return result
-
-        monkeypatch.setattr(kind, "arguments", arguments)
-    return told
 
 
 @pytest.mark.contract("D-34", "D-35", "D-75", "C-28")
