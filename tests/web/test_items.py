@@ -126,6 +126,14 @@ async def test_a_list_is_one_s_own_and_has_pages(client: httpx.AsyncClient, mine
     assert (await client.get("/items", headers=theirs)).json() == {"items": []}
 
 
+async def test_a_slip_in_a_word_of_the_query_is_told_and_not_passed_over(
+    client: httpx.AsyncClient, mine: dict[str, str]
+) -> None:
+    answer = await client.get("/items?limt=2", headers=mine)
+    assert (answer.status_code, answer.json()["errors"]) == (422, [{"where": "query", "rule": "extra_forbidden"}])
+    assert "limt" not in answer.text
+
+
 async def test_items_of_others_and_items_that_are_not_look_alike(
     client: httpx.AsyncClient, mine: dict[str, str], keys: Keys
 ) -> None:

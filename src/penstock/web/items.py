@@ -44,6 +44,14 @@ class ItemInput(Input):
     kind: ItemKind = ItemKind.TEXT
 
 
+class Page(Input):
+    """Which items to list; a word that is none of these is refused, as it may be a slip of the pen."""
+
+    status: Annotated[ItemStatus | None, Field(description="Only these.")] = None
+    limit: Annotated[int, Field(ge=1, le=MOST, description="At most so many.")] = 50
+    before: Annotated[UUID | None, Field(description="The last item of the page before.")] = None
+
+
 class ItemAnswer(BaseModel):
     """An item with all that is known of it; title and enrichment are there once it is READY_TO_CONFIRM."""
 
@@ -101,16 +109,11 @@ async def save(
 
 
 @router.get("/items", operation_id="list_items")
-async def list_items(
-    request: Request,
-    caller: Calling,
-    *,
-    status: Annotated[ItemStatus | None, Query(description="Only these.")] = None,
-    limit: Annotated[int, Query(ge=1, le=MOST, description="At most so many.")] = 50,
-    before: Annotated[UUID | None, Query(description="The last item of the page before.")] = None,
-) -> ItemsAnswer:
+async def list_items(request: Request, caller: Calling, page: Annotated[Page, Query()]) -> ItemsAnswer:
     """One's own items, the newest first."""
-    found = await _items(request).list_items(owner_id=_owner(caller), status=status, limit=limit, before=before)
+    found = await _items(request).list_items(
+        owner_id=_owner(caller), status=page.status, limit=page.limit, before=page.before
+    )
     return ItemsAnswer(
         items=[ListedItemAnswer(item_id=item.id, **_shared(item), preview=item.preview) for item in found]
     )

@@ -8,6 +8,7 @@ from tests.mutants.guard import ENGINE, SCHEMA, SQL, STORE, Guard
 
 KEYS: Final = "tests/engine/enqueue/test_keys.py"
 POKES: Final = "tests/engine/enqueue/test_pokes.py"
+SESSIONS: Final = "tests/engine/enqueue/test_session_pokes.py"
 
 GUARDS: Final = (
     Guard(
@@ -48,9 +49,23 @@ GUARDS: Final = (
     Guard(
         "pokes wait for the commit",
         f"{ENGINE}/callers.py",
-        "caller.after_commit(lambda: send(channel, job_type))",
+        "caller.after_commit(lambda voice: self._committed(voice, channel, job_type))",
         "send(channel, job_type)",
         (f"{POKES}::test_a_session_pokes_after_the_root_commit_and_not_when_a_savepoint_is_released",),
+    ),
+    Guard(
+        "a session that is cut off leaves its poke to others",
+        f"{STORE}/drivers/alchemy.py",
+        "or there is no event loop here\n        return False\n",
+        "or there is no event loop here\n        return True\n",
+        (f"{SESSIONS}::test_a_session_that_is_cut_off_after_its_commit_has_committed_and_another_connection_pokes",),
+    ),
+    Guard(
+        "one session of a burst pokes by itself",
+        f"{ENGINE}/producer.py",
+        "if statement is None or self.pokes.carry(channel, job_type) is Carried.NOTHING:",
+        "if statement is None:",
+        (f"{SESSIONS}::test_in_a_burst_of_commits_the_first_pokes_by_itself_and_the_others_together",),
     ),
     Guard(
         "only the root transaction counts",

@@ -150,7 +150,7 @@ def _said(adapted: Any, driver: Any, statement: str) -> bool:
         if driver.is_closed() or driver.is_in_transaction():
             return False
         adapted.run_async(lambda own: own.execute(statement, timeout=PATIENCE))
-    except Exception:  # of the driver, or of a commit outside the greenlet of an AsyncSession
+    except Exception:  # the driver's, or there is no event loop here
         return False
     return True
 
