@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
-from typing import Any
 
+import psycopg
 import pytest
 from sqlalchemy import event, text
 from sqlalchemy.ext.asyncio import AsyncSession, create_async_engine
@@ -64,8 +64,12 @@ async def test_a_session_that_is_cut_off_after_its_commit_has_committed_and_anot
     office: Office, session: AsyncSession
 ) -> None:
     own = await backend(session)
-    driver: Any = (await (await session.connection()).get_raw_connection()).driver_connection
-    event.listen(session.sync_session, "after_commit", lambda _: driver.terminate())
+
+    def cut_off(_: object) -> None:
+        with psycopg.connect(office.dsn) as other:
+            other.execute("select pg_terminate_backend(%s, 5000)", [own])
+
+    event.listen(session.sync_session, "after_commit", cut_off)
     await office.app.enqueue("noop", {"n": 1}, connection=session)
 
     await session.commit()
