@@ -15,7 +15,7 @@ from penstock.testing.doomed import die_at
 from penstock.testing.inline import InlineWorker
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Sequence
+    from collections.abc import AsyncIterator, Callable, Sequence
     from types import TracebackType
     from typing import Self
     from uuid import UUID
@@ -38,11 +38,23 @@ class Harness:
     application's own is used. One worker named `harness` serves every type;
     `worker(name)` opens more. Leaving the block closes the workers and puts
     the clock right.
+
+    A jittered backoff waits for its upper bound here, so that a retry is never
+    due by chance; *jitter* draws otherwise, from 0 to 1.
     """
 
-    def __init__(self, app: Penstock, dsn: str | None = None, *, concurrency: int = 10, insecure: bool = True) -> None:
+    def __init__(
+        self,
+        app: Penstock,
+        dsn: str | None = None,
+        *,
+        concurrency: int = 10,
+        insecure: bool = True,
+        jitter: Callable[[], float] = lambda: 1.0,
+    ) -> None:
         self.app = app
         self._dsn = dsn
+        self._jitter = jitter
         self._concurrency = concurrency
         self._insecure = insecure
         self._workers: dict[str, InlineWorker] = {}
@@ -122,6 +134,7 @@ class Harness:
             settings = {"concurrency": self._concurrency, "insecure": self._insecure, **options}
             made = InlineWorker(dsn or await self.app.dsn(), chosen, self.app.settings, name=name, **settings)
             await made.open()
+            made.place.random = self._jitter
             self._workers[name] = made
         return self._workers[name]
 
