@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import TYPE_CHECKING
 
 import asyncpg
@@ -85,15 +86,20 @@ async def committed(db: Db, transaction_id: str) -> bool | None:
 
 
 async def poke(db: Db, channel: str, job_type: str) -> None:
-    """Wake the workers that listen on *channel*."""
-    await db.execute("select penstock.poke($1, $2)", channel, job_type)
+    """Wake the workers that listen on *channel*; no type wakes all."""
+    statement = poke_statement(channel, job_type)
+    if statement is None:
+        await db.execute("select penstock.poke($1, $2)", channel, job_type)
+    else:
+        await db.execute(statement)
 
 
 def poke_statement(channel: str, job_type: str) -> str | None:
-    """The poke as one statement without parameters, which takes no second round trip; None: a name would not fit in."""
-    if not (NAME.fullmatch(channel) and NAME.fullmatch(job_type)):
+    """What `penstock.poke` does, as NOTIFY itself, which needs no plan; None: a name would not fit in."""
+    if not NAME.fullmatch(channel) or (job_type and not NAME.fullmatch(job_type)):
         return None
-    return f"select penstock.poke('{channel}', '{job_type}')"
+    payload = json.dumps({"job_type": job_type}) if job_type else ""
+    return f"notify \"{channel}\", '{payload}'"
 
 
 async def get(db: Db, job_id: UUID) -> asyncpg.Record:
