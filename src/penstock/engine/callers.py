@@ -45,10 +45,12 @@ class Poking:
 
     def _committed(self, voice: drivers.Voice | None, channel: str, job_type: str) -> None:
         """The first poke after a pause goes by the connection that is awake already; the rest go together, later."""
-        if voice is not None and self.speak is not None and self.speak(channel, job_type, voice):
-            return
-        if self.send is not None:
-            self.send(channel, job_type)
+        said = False
+        try:
+            said = voice is not None and self.speak is not None and self.speak(channel, job_type, voice)
+        finally:  # also when the caller was cancelled meanwhile: the job is committed
+            if not said and self.send is not None:
+                self.send(channel, job_type)
 
 
 async def put(connection: Any, job: NewJob, poking: Poking) -> UUID:

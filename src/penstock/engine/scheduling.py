@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import socket
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
@@ -97,17 +97,13 @@ class Scheduling:
         """A dispatcher of the declared functions, on the connections of an open application if *dsn* is its own."""
         target = self._target(dsn)
         who = f"{socket.gethostname()[:60]}:{os.getpid()}"
-        shared = self._pool_of(target)
-        if shared is not None:
-            yield Dispatcher(target, shared, self.functions, self.settings, name=who, **options)
-            return
-        pool = await connect.create_pool(
-            target, size=2, name="penstock run", prepared=self.settings.prepared_statements
-        )
-        try:
+        async with AsyncExitStack() as own:
+            pool = self._pool_of(target)
+            if pool is None:
+                prepared = self.settings.prepared_statements
+                pool = await connect.create_pool(target, size=2, name="penstock run", prepared=prepared)
+                own.push_async_callback(pool.close)
             yield Dispatcher(target, pool, self.functions, self.settings, name=who, **options)
-        finally:
-            await pool.close()
 
     def _pool_of(self, dsn: str) -> Pool | None:
         """A pool that is open already."""

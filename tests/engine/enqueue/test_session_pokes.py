@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator
 
 import psycopg
@@ -10,6 +11,7 @@ from sqlalchemy import event, text
 from sqlalchemy.ext.asyncio import AsyncSession, create_async_engine
 from sqlalchemy.pool import NullPool
 
+from penstock.store.drivers import alchemy
 from tests.engine.enqueue.callers import alchemy_url
 from tests.engine.enqueue.conftest import Office
 
@@ -59,7 +61,7 @@ async def test_in_a_burst_of_commits_the_first_pokes_by_itself_and_the_others_to
     assert [sender in own for sender in office.ear.senders] == [True, False]
 
 
-@pytest.mark.contract("C-27", "D-19")
+@pytest.mark.contract("C-27")
 async def test_a_session_that_is_cut_off_after_its_commit_has_committed_and_another_connection_pokes(
     office: Office, session: AsyncSession
 ) -> None:
@@ -77,6 +79,22 @@ async def test_a_session_that_is_cut_off_after_its_commit_has_committed_and_anot
     assert await office.pokes() == [NOOP]
     assert office.ear.senders != [own]
     assert await office.count() == 1
+
+
+@pytest.mark.contract("C-27")
+async def test_a_caller_who_is_cancelled_while_the_session_pokes_leaves_a_job_that_is_poked_for(
+    office: Office, session: AsyncSession, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def cancelled(*_: object) -> bool:
+        raise asyncio.CancelledError
+
+    monkeypatch.setattr(alchemy, "_said", cancelled)
+    await office.app.enqueue("noop", {"n": 1}, connection=session)
+
+    with pytest.raises(asyncio.CancelledError):
+        await session.commit()
+
+    assert (await office.pokes(), await office.count()) == ([NOOP], 1)
 
 
 @pytest.mark.contract("C-27")

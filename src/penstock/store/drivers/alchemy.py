@@ -50,8 +50,9 @@ class CoreCaller:
 class SessionCaller:
     """A Session. One that was bound to a Connection does not commit its transaction, so nobody sees that."""
 
-    def __init__(self, session: Session) -> None:
+    def __init__(self, session: Session, *, aloud: bool = False) -> None:
         self._session = session
+        self._aloud = aloud  # it is behind an AsyncSession, whose hooks may ask the server something
         self._connection: Connection | None = None  # the one that ran a statement
         self.commits = Commits.UNSEEN if isinstance(session.bind, Connection) else Commits.SEEN
 
@@ -66,14 +67,10 @@ class SessionCaller:
 
     def after_commit(self, call: Callable[[Voice | None], None]) -> None:
         """Once the root transaction has committed."""
-        sessions.after_commit(self._session, lambda: call(None))
-
-    def after_commit_aloud(self, call: Callable[[Voice | None], None]) -> None:
-        """`after_commit` for the session behind an AsyncSession, whose connection may speak after it."""
-        voice = self.voice()
+        voice = self._voice() if self._aloud else None
         sessions.after_commit(self._session, lambda: call(voice))
 
-    def voice(self) -> Voice | None:
+    def _voice(self) -> Voice | None:
         """The driver's own connection, which belongs to the session until its hooks have run; asyncpg's alone.
 
         The other drivers begin a transaction for whatever they run.
@@ -118,10 +115,7 @@ class Bridged:
 
     def after_commit(self, call: Callable[[Voice | None], None]) -> None:
         """Once the root transaction has committed."""
-        if isinstance(self._caller, SessionCaller):
-            self._caller.after_commit_aloud(call)
-        else:
-            self._caller.after_commit(call)
+        self._caller.after_commit(call)
 
 
 def recognise(connection: Any) -> SessionCaller | CoreCaller | None:
@@ -138,7 +132,7 @@ def recognise_async(connection: Any) -> Bridged | None:
     if isinstance(connection, async_scoped_session):
         connection = connection()
     if isinstance(connection, AsyncSession):
-        return Bridged(connection, SessionCaller(connection.sync_session))
+        return Bridged(connection, SessionCaller(connection.sync_session, aloud=True))
     if isinstance(connection, AsyncConnection):
         return Bridged(connection, CoreCaller(connection.sync_connection)) if connection.sync_connection else None
     return None
