@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from datetime import timedelta
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import httpx2
 import pytest
@@ -14,6 +15,9 @@ from penstock.providers.port import BatchAdapter, BatchState, ItemResult, Lookup
 from tests.providers.clock import LATER, NOW
 from tests.providers.kinds import anthropic, anthropic_error
 from tests.providers.support import BATCH, Reply, Script, Stream, adapters, answer, jsonl, request, submission
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
 
 TOKEN = BATCH.hex
 PATH = "/v1/messages/batches"
@@ -109,6 +113,53 @@ async def test_while_a_candidate_runs_nothing_can_be_said() -> None:
         await adapter(listed(batch("canceling"))).find(BATCH, NOW, LATER)
     assert await adapter(listed(batch("ended", id="other"), other=other)).find(BATCH, NOW, LATER) == []
     assert await adapter(listed()).find(BATCH, NOW, LATER) == []
+
+
+@pytest.mark.contract("C-66")
+async def test_a_result_that_nobody_asked_for_does_not_hide_whose_batch_it_is() -> None:
+    foreign = line(0, {"type": "succeeded", "message": anthropic("x" * 70_000)}, token="f" * 32)
+    mine = jsonl(foreign, line(0, {"type": "expired"}))
+    (found,) = await adapter(listed(batch("ended", id="mine"), mine=mine)).find(BATCH, NOW, LATER)
+    assert found.provider_batch_id == "mine"
+
+
+@pytest.mark.contract("C-66")
+async def test_our_name_in_the_text_of_another_batch_makes_it_no_batch_of_ours() -> None:
+    said = anthropic(f'"custom_id":"{TOKEN}-0-7"')
+    other = jsonl(line(0, {"type": "succeeded", "message": said}, token="f" * 32))
+    assert await adapter(listed(batch("ended", id="other"), other=other)).find(BATCH, NOW, LATER) == []
+
+
+@pytest.mark.contract("C-66", "C-36")
+@pytest.mark.parametrize("cut", [0, 20])
+async def test_results_that_broke_off_before_a_name_are_no_absence(cut: int) -> None:
+    whole = jsonl(line(0, {"type": "expired"}))
+    script = listed(batch("ended", id="mine"))
+    script.replies[f"GET {PATH}/mine/results"] = lambda _: httpx2.Response(200, content=Stream(whole[:cut]))
+    with pytest.raises(Failed):
+        await adapter(script).find(BATCH, NOW, LATER)
+
+
+@pytest.mark.contract("C-66", "C-36")
+async def test_an_ended_batch_without_results_may_be_anybodys() -> None:
+    with pytest.raises(EffectUncertain):
+        await adapter(listed(batch("ended", id="mine", results_url=None))).find(BATCH, NOW, LATER)
+
+
+async def test_a_large_batch_of_others_is_not_read_to_its_end() -> None:
+    long = line(0, {"type": "succeeded", "message": anthropic("x" * 70_000)}, token="f" * 32)
+    sent = Counter[str]()
+
+    class Endless(httpx2.AsyncByteStream):
+        async def __aiter__(self) -> AsyncIterator[bytes]:
+            while sent["lines"] < 1000:
+                sent["lines"] += 1
+                yield jsonl(long)
+
+    script = listed(batch("ended", id="other"))
+    script.replies[f"GET {PATH}/other/results"] = lambda _: httpx2.Response(200, stream=Endless())
+    assert await adapter(script).find(BATCH, NOW, LATER) == []
+    assert sent["lines"] < 10
 
 
 @pytest.mark.contract("C-66")

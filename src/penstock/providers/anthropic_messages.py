@@ -33,7 +33,7 @@ BATCHES: Final = "/v1/messages/batches"
 SKEW: Final = timedelta(minutes=10)  # between the database's clock and the provider's
 _STATES: Final = frozenset({"in_progress", "canceling", "ended"})
 _COUNTS: Final = ("processing", "succeeded", "errored", "canceled", "expired")
-_HEAD: Final = 65_536  # enough of a result file to see the first custom id
+_SHOWN: Final = 8  # results that tell whose a batch is: more than one, should a foreign one be among them
 _PAGE: Final = 100
 _PAGES: Final = 1000
 _OPENING, _CLOSING = b'{"requests":[', b"]}"
@@ -89,20 +89,21 @@ class AnthropicMessages:
     async def find(self, submission_id: UUID, since: datetime, until: datetime) -> list[Created]:
         """The ended batches of that time whose results carry our token.
 
-        While a batch of that time is still running nobody can tell whose it is:
-        `EffectUncertain`, unless ours has been found already. One that was
-        created later is not ours: a busy lane would never come to an end.
+        While a batch of that time is still running, or has ended and shows no
+        results, nobody can tell whose it is: `EffectUncertain`, unless ours has
+        been found already. One that was created later is not ours: a busy lane
+        would never come to an end.
         """
-        found, running = [], False
+        found, silent = [], False
         async for batch in self._recent(since - SKEW):
             if (moment(batch.get("created_at")) or until) > until:
                 continue
-            if batch.get("processing_status") != "ended":
-                running = True
+            if batch.get("processing_status") != "ended" or not batch.get("results_url"):
+                silent = True
             elif await self._is_of(batch, submission_id.hex):
                 found.append(_created(batch))
-        if running and not found:
-            raise EffectUncertain("a batch of that time is still running, and shows whose it is only at its end")
+        if silent and not found:
+            raise EffectUncertain("a batch of that time does not show whose it is yet: only its results will")
         return found
 
     @asks
@@ -159,12 +160,22 @@ class AnthropicMessages:
         raise Unreadable
 
     async def _is_of(self, batch: Mapping[str, Any], token: str) -> bool:
-        """Whether its first result has a custom id of ours; every id of a batch begins with its token."""
-        if not batch.get("results_url"):
-            return False
+        """Whether one of its first results has a custom id of ours; every id of a batch begins with its token.
+
+        A no is part of the proof that there is no such batch, after which its
+        jobs are sent again: it takes results that name others, read to the end
+        or to where they have said enough.
+        """
         path = f"{BATCHES}/{safe_id(word(batch.get('id')))}/results"
-        head, _ = await self._wire.download(path, at_most=_HEAD)
-        return f'"{token}-'.encode() in head[: head.find(lines.NEWLINE) if lines.NEWLINE in head else len(head)]
+        head, promised = await self._wire.download(path, enough=_tells)
+        names = [name async for line in lines.objects(head) if (name := word(line.get("custom_id")))]
+        if any(name.startswith(f"{token}-") for name in names):
+            return True
+        if not _tells(head):
+            await lines.proven(head, promised.size, framed=promised.framed)
+        if not names:
+            raise Unreadable
+        return False
 
 
 def _body(request: Request) -> dict[str, Any]:
@@ -264,6 +275,10 @@ def _created(batch: Mapping[str, Any]) -> Created:
         ended=state.phase is not Phase.RUNNING,
         cancelled=state.provider_status == "canceling" or state.phase is Phase.CANCELLED,
     )
+
+
+def _tells(head: bytearray) -> bool:
+    return head.count(lines.NEWLINE) >= _SHOWN
 
 
 async def _joined(parts: Sequence[bytes]) -> AsyncIterator[bytes]:

@@ -20,7 +20,7 @@ from penstock.contract.failures import FailureClass
 from penstock.providers.answers import body_of
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Mapping
+    from collections.abc import AsyncIterator, Callable, Mapping
 
     from anthropic import AsyncAnthropic
     from openai import AsyncOpenAI
@@ -109,8 +109,10 @@ class Wire:
         async with asyncio.timeout(CONTROL_SECONDS):
             await self._client.delete(path, cast_to=httpx2.Response, options={"timeout": CONTROL_SECONDS})
 
-    async def download(self, path: str, *, at_most: int | None = None) -> tuple[bytearray, Promise]:
-        """The bytes, and what the server has promised of them; *at_most* stops early."""
+    async def download(
+        self, path: str, *, enough: Callable[[bytearray], bool] | None = None
+    ) -> tuple[bytearray, Promise]:
+        """The bytes, and what the server has promised of them; stops early once there are *enough*."""
         options = {"headers": _STREAM, "timeout": TRANSFER_SECONDS}
         content = bytearray()
         async with asyncio.timeout(TRANSFER_SECONDS):
@@ -118,7 +120,7 @@ class Wire:
             try:
                 async for chunk in response.aiter_bytes():
                     content += chunk
-                    if at_most is not None and len(content) >= at_most:
+                    if enough is not None and enough(content):
                         break
             finally:
                 await response.aclose()

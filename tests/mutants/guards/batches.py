@@ -174,6 +174,27 @@ GUARDS: Final = (
         (f"{ANTHROPIC}::test_what_was_created_later_is_no_candidate_so_that_a_busy_lane_can_prove_an_absence",),
     ),
     Guard(
+        "a foreign result in front does not hide our batch",
+        "src/penstock/providers/anthropic_messages.py",
+        'if any(name.startswith(f"{token}-") for name in names):',
+        'if any(name.startswith(f"{token}-") for name in names[:1]):',
+        (f"{ANTHROPIC}::test_a_result_that_nobody_asked_for_does_not_hide_whose_batch_it_is",),
+    ),
+    Guard(
+        "results that broke off prove no absence",
+        "src/penstock/providers/anthropic_messages.py",
+        "await lines.proven(head, promised.size, framed=promised.framed)",
+        "names = names or [token]",
+        (f"{ANTHROPIC}::test_results_that_broke_off_before_a_name_are_no_absence",),
+    ),
+    Guard(
+        "an ended batch without results proves no absence",
+        "src/penstock/providers/anthropic_messages.py",
+        ' or not batch.get("results_url"):',
+        ":",
+        (f"{ANTHROPIC}::test_an_ended_batch_without_results_may_be_anybodys",),
+    ),
+    Guard(
         "no create after the time that a recovery looks at",
         SENDING,
         "time() - begun > LONGEST + PAUSE:",
