@@ -32,8 +32,8 @@ SCRIPT: Final[tuple[tuple[str, float, dict[str, Any]], ...]] = (
     ("list_delay", 0.15, {"seconds": 120}),  # shorter than the grace
     ("not_found", 0.10, {"polls": 2}),
     ("expire", 0.05, {"after": 200, "done": 1}),
-    ("shuffle", 0.30, {}),
-    ("foreign", 0.10, {}),
+    ("shuffle", 0.50, {}),
+    ("foreign", 0.30, {}),
     # Items
     ("duplicate", 0.10, {}),
     ("item_error", 0.05, {"status": 500}),
