@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
+from collections import Counter
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
     from penstock.engine.registry import JobType
     from penstock.engine.slots import Slots
     from penstock.engine.workplace import Workplace
+    from penstock.store.kept import Kept
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,6 +68,7 @@ class Fetcher:
         self._marks = Marks()
         self._lock = asyncio.Lock()  # one drain claims at a time in one process (D-39)
         self._rotation = 0
+        self.source: store.Db | Kept = place.pool  # where claims are taken; a worker keeps a connection for them
         self.stopping = False
         self.on_claim: Callable[[list[Claim]], Any] | None = None
 
@@ -134,7 +137,7 @@ class Fetcher:
             if len(claims) >= limit:
                 break
             claims += await store.take_gated(
-                self._place.pool,
+                self.source,
                 job_type,
                 self._types[job_type].policy.lease,
                 limit=limit - len(claims),
@@ -151,7 +154,7 @@ class Fetcher:
         leases = group.leases[self._rotation :] + group.leases[: self._rotation]
         marks = self._marks.of(types, time.monotonic())
         claims = await store.take(
-            self._place.pool, types, leases, marks, limit=limit, worker=self._place.worker_id, run=run.run_id
+            self.source, types, leases, marks, limit=limit, worker=self._place.worker_id, run=run.run_id
         )
         if len(claims) < limit:
             self._marks.drop()
@@ -161,13 +164,12 @@ class Fetcher:
 
     def _hand_over(self, claims: list[Claim], run: Run) -> None:
         run.claimed += len(claims)
-        worker_id = self._place.worker_id
-        counts: dict[str, int] = {}
-        for claim in claims:
-            counts[claim.job_type] = counts.get(claim.job_type, 0) + 1
-        for job_type, count in counts.items():
-            metrics.claimed(job_type, worker_id, count)
         self._slots.add(claims, run)
+        asyncio.get_running_loop().call_soon(self._count, claims)  # behind the first of them, which has begun by then
+
+    def _count(self, claims: list[Claim]) -> None:
+        for job_type, count in Counter(claim.job_type for claim in claims).items():
+            metrics.claimed(job_type, self._place.worker_id, count)
 
     async def promote(self, types: Sequence[str]) -> int:
         """Make ready what has fallen due, all of it."""

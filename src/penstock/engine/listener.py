@@ -74,8 +74,8 @@ class Listener:
 
     def _on_notify(self, _connection: object, _pid: int, channel: str, payload: object) -> None:
         """Never blocks: a drain that is under way goes on meanwhile (D-40)."""
-        metrics.notified(channel)
         self._poked(channel, payload if isinstance(payload, str) else "")
+        asyncio.get_running_loop().call_soon(metrics.notified, channel)  # behind the claim that waits for the poke
 
     async def _keep(self) -> None:
         while True:

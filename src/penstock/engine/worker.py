@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import json
 from datetime import timedelta
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Final
 from uuid import UUID
 
@@ -24,6 +25,7 @@ from penstock.engine.memory import rss_bytes
 from penstock.engine.running import Stop
 from penstock.store import claims as claim_store
 from penstock.store import connect
+from penstock.store.kept import Kept
 from penstock.telemetry import events, metrics
 
 if TYPE_CHECKING:
@@ -125,6 +127,8 @@ class Worker(Crew):
 
     async def _start(self) -> None:
         await self._open()
+        self._kept = Kept(self.place.pool)
+        self.fetcher.source = self._kept
         self.announcer = Announcer(self.place.pool, self._sinks)
         self.listener = Listener(
             self._settings.listen_dsn or self._dsn,
@@ -295,6 +299,8 @@ class Worker(Crew):
             await self._close_pool()
             return
         await self._finish_work(self._settings.grace_seconds)
+        if hasattr(self, "_kept"):
+            await self._kept.give_back()
         if hasattr(self, "listener"):
             await self.listener.stop()
             await self.announcer.close()
@@ -308,6 +314,7 @@ def _filled(run: Run) -> bool:
     return run.claimed >= run.caps.jobs
 
 
+@lru_cache(maxsize=64)
 def _poked_type(payload: str) -> str | None:
     """The type that a poke names; None, for all, when it names none that can be read (C-28)."""
     named = _json(payload).get("job_type")

@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 
     import asyncpg
 
+    from penstock.store.kept import Kept
+
     Transaction = asyncpg.Connection[Any] | asyncpg.pool.PoolConnectionProxy[Any]
     Db = Transaction | asyncpg.Pool[Any]
 
@@ -79,7 +81,7 @@ class NextWake:
 
 
 async def take(
-    db: Db,
+    db: Db | Kept,
     types: Sequence[str],
     leases: Sequence[timedelta],
     marks: Sequence[Mark],
@@ -94,7 +96,9 @@ async def take(
     return [Claim(row) for row in rows]
 
 
-async def take_gated(db: Db, job_type: str, lease: timedelta, *, limit: int, worker: str, run: UUID) -> list[Claim]:
+async def take_gated(
+    db: Db | Kept, job_type: str, lease: timedelta, *, limit: int, worker: str, run: UUID
+) -> list[Claim]:
     """The same for a type with limits, a pause or a breaker: nothing comes back while its gate is shut."""
     rows = await db.fetch(sql("claims/take_gated"), job_type, worker, lease, limit, run)
     return [Claim(row) for row in rows]
