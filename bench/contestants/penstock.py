@@ -15,6 +15,8 @@ from bench.contestant import TYPE, Contestant, Duty, run
 from bench.contestants import table
 from penstock import Audit, Job
 from penstock import Penstock as Engine
+from penstock.engine.process import settle_when_ready
+from penstock.engine.worker import Worker
 
 LESS_URGENT = 10  # the lowest number goes first
 
@@ -92,7 +94,14 @@ def _engine(dsn: str, duty: Duty | None, audit: Audit) -> Engine:
 
 async def _work(duty: Duty, audit: Audit) -> None:
     async with _engine(duty.dsn, duty, audit) as engine:
-        await engine.worker([TYPE], concurrency=duty.concurrency or None).run()
+        await employ(engine.worker([TYPE], concurrency=duty.concurrency or None))
+
+
+async def employ(worker: Worker) -> None:
+    """Have a worker run in this process as `penstock worker` would."""
+    settling = asyncio.create_task(settle_when_ready(worker))
+    await worker.run()
+    settling.cancel()
 
 
 contestant = Penstock()

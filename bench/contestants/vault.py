@@ -16,6 +16,7 @@ from uuid import uuid4
 import structlog
 
 from bench.contestant import Contestant, Duty, run
+from bench.contestants.penstock import employ
 from penstock import Job
 from penstock.apps.vault import Vault as Application
 from penstock.apps.vault import application, vault_app
@@ -82,7 +83,7 @@ async def _work(duty: Duty, phase: int) -> None:
     application.Enricher = _Begun  # type: ignore[attr-defined]  # nothing else is done here
     vault = vault_app(dsn=duty.dsn, vault_phase=phase)
     async with vault.app:
-        await vault.app.worker(dsn=duty.dsn, concurrency=duty.concurrency or None).run()
+        await employ(vault.app.worker(dsn=duty.dsn, concurrency=duty.concurrency or None))
 
 
 contestant = Vault()

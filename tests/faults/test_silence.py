@@ -34,9 +34,12 @@ class Behind:
     release: asyncio.Event
 
     async def at_rest(self) -> None:
-        """Wait until no statement is under way: the next one takes a connection that is there."""
+        """Wait until no statement is under way: the next one takes a connection that is there.
+
+        One is always out: the connection that the worker keeps for its claims.
+        """
         pool, owner = self.worker.place.pool, self.owner
-        while pool.get_idle_size() < pool.get_size():
+        while pool.get_idle_size() < pool.get_size() - 1:
             await owner.execute("select pg_sleep(0.005)")
 
 

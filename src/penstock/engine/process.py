@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any, Final
 from uuid import UUID
 
 from penstock.contract import crash
-from penstock.engine.memory import rss_bytes
+from penstock.engine.memory import rss_bytes, settle
 from penstock.engine.scheduler import beside
 from penstock.settings import Settings, load_settings
 from penstock.store import connect, schema
@@ -79,11 +79,13 @@ async def _work(app: Penstock, orders: Orders, channel: socket.socket | None) ->
     if orders.instance is not None:
         worker.instance = UUID(orders.instance)
     obey_signals(worker.stop)
+    settling = asyncio.create_task(settle_when_ready(worker))
     attending = None if channel is None else asyncio.create_task(_attend(channel, worker))
     if orders.scheduler:
         await beside(worker, app.scheduler(dsn=orders.dsn, insecure=orders.insecure))
     else:
         await worker.run()
+    settling.cancel()
     if attending is not None:
         attending.cancel()
     await app.close()
@@ -93,6 +95,12 @@ async def _work(app: Penstock, orders: Orders, channel: socket.socket | None) ->
     events.process_recycled(worker.worker_id, rss_bytes(), round(pause, 1))
     await asyncio.sleep(pause)
     return RECYCLE
+
+
+async def settle_when_ready(worker: Worker) -> None:
+    """Spare the garbage collector what a worker has once it has started."""
+    await worker.ready.wait()
+    settle()
 
 
 def _pause(lived: float) -> float:

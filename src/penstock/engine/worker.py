@@ -24,7 +24,7 @@ from penstock.engine.listener import Listener
 from penstock.engine.memory import rss_bytes
 from penstock.engine.running import Stop
 from penstock.store import claims as claim_store
-from penstock.store import connect
+from penstock.store import connect, silence
 from penstock.store.kept import Kept
 from penstock.telemetry import events, metrics
 
@@ -38,7 +38,8 @@ if TYPE_CHECKING:
     from penstock.settings import Settings
 
 SOONEST: Final = 0.001
-PLAN_AFTER: Final = 0.002  # seconds: what has just been claimed starts, and is recorded, first
+PLAN_SOON: Final = 0.002  # seconds after a look that found nothing: something may fall due at any moment
+PLAN_LATER: Final = 0.05  # … and after one that found jobs: they start, end and are recorded first, and so do the next
 AWAY_PAUSE: Final = 1.0
 ORPHAN_AGE: Final = timedelta(minutes=10)
 
@@ -82,6 +83,7 @@ class Worker(Crew):
         self._maintain = True
         self._orphans_possible = False  # a claim's reply may have been lost with its connection
         self._timer: asyncio.TimerHandle | None = None
+        self._resting: asyncio.TimerHandle | None = None  # before the next plan is made
         self._planning: asyncio.Task[None] | None = None
         self._planned = True
         self._stopping = False
@@ -127,7 +129,7 @@ class Worker(Crew):
 
     async def _start(self) -> None:
         await self._open()
-        self._kept = Kept(self.place.pool)
+        self._kept = Kept(self.place.pool, answer_within=silence.ANSWER_WITHIN)
         self.fetcher.source = self._kept
         self.announcer = Announcer(self.place.pool, self._sinks)
         self.listener = Listener(
@@ -162,7 +164,8 @@ class Worker(Crew):
             await self.fetcher.look_at_gates()
         if self._maintain:
             await self._look_after()
-        filled = [group for group in self.groups if _filled(await self._drain(group, trigger))]
+        runs = [await self._drain(group, trigger) for group in self.groups]
+        filled = [group for group, run in zip(self.groups, runs, strict=True) if _filled(run)]
         if trigger is Trigger.STARTUP:
             self.ready.set()
         while filled and not self._stopping:
@@ -174,7 +177,7 @@ class Worker(Crew):
         elif filled:
             self._wake_now(Trigger.FOLLOW_UP)
         elif not self._wake.is_set():
-            self._plan_sleep()
+            self._plan_sleep(PLAN_LATER if any(run.claimed for run in runs) else PLAN_SOON)
 
     async def _drain(self, group: Group, trigger: Trigger) -> Run:
         return await self.fetcher.drain(group, trigger, group.startup if trigger is Trigger.STARTUP else group.drain)
@@ -197,27 +200,38 @@ class Worker(Crew):
         await claim_store.release_orphans(self.place.pool, self.worker_id, held, younger=ORPHAN_AGE)
         self._orphans_possible = False
 
-    def _plan_sleep(self) -> None:
+    def _plan_sleep(self, after: float) -> None:
         """Ask the database how long to sleep, beside the loop: a poke that comes meanwhile is not held up.
 
         Until the answer is there the last plan stands, so nothing that was
         known before is missed.
         """
         self._planned = False
-        if self._planning is None or self._planning.done():
-            self._planning = asyncio.create_task(self._plan(), name="penstock-plan")
+        if self._planning is not None and not self._planning.done():
+            return  # it will ask once more
+        loop = asyncio.get_running_loop()
+        if self._resting is not None:
+            if self._resting.when() <= loop.time() + after:
+                return
+            self._resting.cancel()
+        self._resting = loop.call_later(after, self._begin_plan)
+
+    def _begin_plan(self) -> None:
+        self._resting = None
+        self._planning = asyncio.create_task(self._plan(), name="penstock-plan")
 
     async def _plan(self) -> None:
         try:
             while not self._planned:
-                await asyncio.sleep(PLAN_AFTER)
                 self._planned = True
                 seconds = await self._until_needed()
         except connect.AWAY as error:
             events.database_away("plan", type(error).__name__, AWAY_PAUSE)
             self._maintain = True
-            seconds = AWAY_PAUSE
-        self._sleep(seconds)
+            self._sleep(AWAY_PAUSE)
+        else:
+            if not self._maintain:  # else everything is looked at in a moment, which this plan must not put off
+                self._sleep(seconds)
 
     async def _until_needed(self) -> float:
         wake = await claim_store.next_wake(self.place.pool, list(self._types))
@@ -290,11 +304,12 @@ class Worker(Crew):
 
     async def _shut_down(self) -> None:
         self._stopping = True
+        for timer in (self._resting, self._timer):
+            if timer is not None:
+                timer.cancel()
         if self._planning is not None:
             self._planning.cancel()
             await asyncio.wait({self._planning})
-        if self._timer is not None:
-            self._timer.cancel()
         if not hasattr(self, "heartbeat"):
             await self._close_pool()
             return

@@ -9,8 +9,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from penstock.store.silence import ANSWER_WITHIN
-
 if TYPE_CHECKING:
     import asyncpg
 
@@ -18,7 +16,7 @@ if TYPE_CHECKING:
 class Kept:
     """Runs one statement at a time, always on the same connection until it is lost."""
 
-    def __init__(self, pool: asyncpg.Pool[Any], *, answer_within: float = ANSWER_WITHIN) -> None:
+    def __init__(self, pool: asyncpg.Pool[Any], *, answer_within: float) -> None:
         self._pool = pool
         self._answer_within = answer_within
         self._connection: Any = None
