@@ -170,3 +170,13 @@ def _rss_after(desk: Desk, pid: int, jobs: int) -> float:
     )
     pages = int(Path(f"/proc/{pid}/statm").read_text().split()[1])
     return pages * os.sysconf("SC_PAGE_SIZE") / 1024 / 1024
+
+
+def test_what_a_worker_has_imported_is_not_looked_through_for_garbage(desk: Desk, tmp_path: Path) -> None:
+    worker = desk.worker("--types", "noop,weigh").ready()
+    worker.wait_for("job_completed", job_id=str(desk.put("noop", {})))  # the start is behind it
+
+    note = tmp_path / "note"
+    worker.wait_for("job_completed", job_id=str(desk.put("weigh", {"note": str(note)})))
+
+    assert int(note.read_text(encoding="utf-8")) > 10_000

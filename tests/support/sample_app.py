@@ -5,6 +5,7 @@ test names, and the database: never through time.
 """
 
 import asyncio
+import gc
 import os
 import signal
 import time
@@ -28,6 +29,12 @@ async def noop(args: dict[str, Any]) -> None:
 @app.job("item", log_ids=("item_id",))
 async def item(args: dict[str, Any]) -> None:
     """Nothing, about an item."""
+
+
+@app.job("weigh")
+async def weigh(args: dict[str, Any]) -> None:
+    """Write down how much the garbage collector is told to leave alone."""
+    Path(args["note"]).write_text(str(gc.get_freeze_count()), encoding="utf-8")  # noqa: ASYNC240 - one file of a test
 
 
 @app.job("held", lease=timedelta(minutes=5))

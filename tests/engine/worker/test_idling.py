@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
+import asyncpg
 import pytest
 
 from penstock import Penstock
@@ -70,6 +71,38 @@ async def test_a_job_that_fell_due_while_a_sleep_was_planned_is_not_slept_over(
                 if not asked.empty():
                     asked.get_nowait().set()
                 await asyncio.sleep(0.001)
+
+
+@pytest.mark.contract("D-84")
+async def test_a_plan_made_before_a_loss_does_not_put_off_the_look_after_it(
+    floor: Floor, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    planning, answer, lost, done = asyncio.Event(), asyncio.Event(), asyncio.Event(), asyncio.Event()
+    take = claims.take
+
+    async def answers_late(*_: object) -> NextWake:
+        planning.set()
+        await answer.wait()
+        return NextWake(None, None, None)
+
+    async def loses_its_reply(*arguments: Any, **options: Any) -> Any:
+        monkeypatch.setattr(claims, "take", take)
+        await take(*arguments, **options)
+        asyncio.get_running_loop().call_later(0.05, lost.set)  # the worker has heard of it by then
+        raise asyncpg.ConnectionDoesNotExistError
+
+    @floor.app.job("echo")
+    async def echo(job: Any, args: Any) -> None:
+        done.set()
+
+    monkeypatch.setattr(claims, "next_wake", answers_late)
+    async with floor.working(), asyncio.timeout(15):  # the poll would come after 30 seconds
+        await planning.wait()
+        monkeypatch.setattr(claims, "take", loses_its_reply)
+        await floor.app.enqueue("echo")
+        await lost.wait()
+        answer.set()
+        await done.wait()
 
 
 async def test_a_worker_with_nothing_else_to_do_records_a_job_at_once(floor: Floor) -> None:

@@ -117,6 +117,27 @@ GUARDS: Final = (
         (f"{SILENCE}::test_a_claim_without_an_answer_is_made_again[freeze]",),
     ),
     Guard(
+        "the connection for claims is watched by the statement",
+        f"{STORE}/kept.py",
+        "        connection.leave(self._answer_within)\n",
+        "",
+        ("tests/store/test_kept.py::test_a_statement_that_gets_no_answer_is_cut_off_and_the_next_one_is_answered",),
+    ),
+    Guard(
+        "… and may rest",
+        f"{STORE}/kept.py",
+        "        self._connection.come_back()",
+        "        self._connection.is_closed()",
+        ("tests/store/test_kept.py::test_it_may_rest_for_longer_than_a_statement_may_take",),
+    ),
+    Guard(
+        "a plan does not put off the look after a loss",
+        f"{ENGINE}/worker.py",
+        "if not self._maintain:  # else",
+        "if True:  # else",
+        ("tests/engine/worker/test_idling.py::test_a_plan_made_before_a_loss_does_not_put_off_the_look_after_it",),
+    ),
+    Guard(
         "a connection that came back is not cut",
         f"{STORE}/silence.py",
         "            self.cutting.cancel()",
