@@ -116,8 +116,7 @@ async def _buffers(floor: Floor, marks: Marks) -> int:
     transaction = floor.owner.transaction()
     await transaction.start()
     text = await floor.owner.fetchval(
-        f"explain (analyze, buffers, format json) {sql('claims/take')}",
-        ["echo"], 500, "w", uuid4(), [mark.priority], [mark.created_at], [mark.job_id], [LEASE],
+        f"explain (analyze, buffers, format json) {sql('claims/take_of_one')}", "echo", 500, "w", uuid4(), *mark, LEASE
     )  # fmt: skip
     await transaction.rollback()
     [probe] = [node for node in _nodes(json.loads(text)[0]["Plan"]) if node.get("Index Name") == "idx_outbox_runnable"]

@@ -54,14 +54,17 @@ def claims(table: psycopg.Connection[Any], number: int = SET) -> tuple[list[UUID
 
 
 def take(ask: Ask, types: Sequence[str], limit: int = SET) -> Plan:
+    if len(types) == 1:
+        return ask("claims/take_of_one", types[0], limit, "w", uuid4(), *START, timedelta(minutes=5))
     priorities, created, ids = ([value] * len(types) for value in START)
     leases = [timedelta(minutes=5)] * len(types)
     return ask("claims/take", list(types), limit, "w", uuid4(), priorities, created, ids, leases)
 
 
 @pytest.mark.contract("D-10", "D-30", "C-17", "C-21")
-def test_a_claim_reads_the_ready_index_alone(ask: Ask) -> None:
-    plan = take(ask, [loaded.SERVED])
+@pytest.mark.parametrize("beside", [[], ["absent"]], ids=["one", "several"])
+def test_a_claim_reads_the_ready_index_alone(ask: Ask, beside: list[str]) -> None:
+    plan = take(ask, [loaded.SERVED, *beside])
     assert plan.rows == SET
     assert plan.sequential == 0
     assert RUNNABLE in plan.indexes
@@ -71,9 +74,10 @@ def test_a_claim_reads_the_ready_index_alone(ask: Ask) -> None:
 
 
 @pytest.mark.contract("C-59")
-def test_a_claim_costs_the_same_whatever_waits_beside_it(ask: Ask) -> None:
+@pytest.mark.parametrize("beside", [[], ["absent"]], ids=["one", "several"])
+def test_a_claim_costs_the_same_whatever_waits_beside_it(ask: Ask, beside: list[str]) -> None:
     """20,000 future jobs that are more urgent and 10,000 due jobs of another type stand beside the served ones."""
-    served, other = take(ask, [loaded.SERVED]), take(ask, [loaded.OTHER])
+    served, other = take(ask, [loaded.SERVED, *beside]), take(ask, [loaded.OTHER, *beside])
     assert served.buffers < 30 * SET
     assert abs(served.buffers - other.buffers) < 3 * SET
 

@@ -31,7 +31,13 @@ BARE_TEMPLATE = "penstock_template_bare"  # the engine without any application
 MEMORY: Final = Path("/dev/shm")  # noqa: S108 - every directory below it is made by mkdtemp
 ENOUGH = 4 * 1024**3
 # Safe against kill -9 of the server, which loses no page the kernel has; unsafe against a power cut.
-SURVIVES_A_KILL: Final = {"fsync": "off", "full_page_writes": "off", "max_wal_size": "4GB"}
+# Shared memory is kept in the data directory: a killed server leaves nothing anywhere else.
+SURVIVES_A_KILL: Final = {
+    "fsync": "off",
+    "full_page_writes": "off",
+    "max_wal_size": "4GB",
+    "dynamic_shared_memory_type": "mmap",
+}
 UNSAFE_BUT_FAST: Final = {**SURVIVES_A_KILL, "synchronous_commit": "off"}
 COPIES_IN_THE_KERNEL: Final = 18  # the first version that can
 IN_THE_KERNEL: Final = {"file_copy_method": "clone"}

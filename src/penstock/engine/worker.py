@@ -39,7 +39,10 @@ if TYPE_CHECKING:
 
 SOONEST: Final = 0.001
 PLAN_SOON: Final = 0.002  # seconds after a look that found nothing: something may fall due at any moment
-PLAN_LATER: Final = 0.05  # … and after one that found jobs: they start, end and are recorded first, and so do the next
+PLAN_LATER: Final = (
+    0.05  # … after one that found jobs, which start and end first, and so do those that follow closely …
+)
+PLAN_LATEST: Final = 0.25  # … but not for ever
 AWAY_PAUSE: Final = 1.0
 ORPHAN_AGE: Final = timedelta(minutes=10)
 
@@ -84,6 +87,8 @@ class Worker(Crew):
         self._orphans_possible = False  # a claim's reply may have been lost with its connection
         self._timer: asyncio.TimerHandle | None = None
         self._resting: asyncio.TimerHandle | None = None  # before the next plan is made
+        self._soon = False
+        self._unplanned_since = 0.0
         self._planning: asyncio.Task[None] | None = None
         self._planned = True
         self._stopping = False
@@ -177,7 +182,7 @@ class Worker(Crew):
         elif filled:
             self._wake_now(Trigger.FOLLOW_UP)
         elif not self._wake.is_set():
-            self._plan_sleep(PLAN_LATER if any(run.claimed for run in runs) else PLAN_SOON)
+            self._plan_sleep(soon=not any(run.claimed for run in runs))
 
     async def _drain(self, group: Group, trigger: Trigger) -> Run:
         return await self.fetcher.drain(group, trigger, group.startup if trigger is Trigger.STARTUP else group.drain)
@@ -200,7 +205,7 @@ class Worker(Crew):
         await claim_store.release_orphans(self.place.pool, self.worker_id, held, younger=ORPHAN_AGE)
         self._orphans_possible = False
 
-    def _plan_sleep(self, after: float) -> None:
+    def _plan_sleep(self, *, soon: bool) -> None:
         """Ask the database how long to sleep, beside the loop: a poke that comes meanwhile is not held up.
 
         Until the answer is there the last plan stands, so nothing that was
@@ -210,11 +215,15 @@ class Worker(Crew):
         if self._planning is not None and not self._planning.done():
             return  # it will ask once more
         loop = asyncio.get_running_loop()
-        if self._resting is not None:
-            if self._resting.when() <= loop.time() + after:
-                return
+        if self._resting is None:
+            self._unplanned_since = loop.time()
+        elif self._soon:
+            return
+        else:
             self._resting.cancel()
-        self._resting = loop.call_later(after, self._begin_plan)
+        self._soon = soon
+        longest = self._unplanned_since + PLAN_LATEST - loop.time()
+        self._resting = loop.call_later(PLAN_SOON if soon else min(PLAN_LATER, longest), self._begin_plan)
 
     def _begin_plan(self) -> None:
         self._resting = None

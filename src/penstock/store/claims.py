@@ -91,6 +91,9 @@ async def take(
     run: UUID,
 ) -> list[Claim]:
     """Take up to *limit* ready jobs for *worker*; the rest stay queued (Q-58)."""
+    if len(types) == 1:
+        rows = await db.fetch(sql("claims/take_of_one"), types[0], limit, worker, run, *marks[0], leases[0])
+        return [Claim(row) for row in rows]
     priorities, created, ids = zip(*marks, strict=True)
     rows = await db.fetch(sql("claims/take"), types, limit, worker, run, priorities, created, ids, leases)
     return [Claim(row) for row in rows]

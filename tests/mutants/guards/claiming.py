@@ -6,6 +6,10 @@ from typing import Final
 
 from tests.mutants.guard import ENGINE, SQL, Guard
 
+TAKES: Final = "tests/store/test_takes.py"
+LOCKED: Final = f"{TAKES}::test_a_job_that_somebody_has_locked_is_left_to_him"
+NOT_DUE: Final = f"{TAKES}::test_a_job_that_is_not_due_stays"
+GATED: Final = f"{TAKES}::test_a_type_behind_a_gate_is_left_to_its_gate"
 CLAIMS: Final = "tests/engine/worker/test_claims.py"
 DISPATCH: Final = "tests/engine/worker/test_dispatch.py"
 RACES: Final = "tests/model/test_interleavings.py"
@@ -16,6 +20,13 @@ GUARDS: Final = (
         f"{SQL}/claims/take.sql",
         "limit $2\n                 for update skip locked) as due",
         "limit $2) as due",
+        (f"{LOCKED}[several]",),
+    ),
+    Guard(
+        "claims of one type skip locked rows",
+        f"{SQL}/claims/take_of_one.sql",
+        "limit $2\n          for update skip locked",
+        "limit $2",
         (f"{RACES}::test_two_operations_meet_in_every_order[claim]", f"{RACES}::test_two_scripts_meet_in_every_order"),
     ),
     Guard(
@@ -23,7 +34,14 @@ GUARDS: Final = (
         f"{SQL}/claims/take.sql",
         "j.status = 'queued' and j.ready",
         "j.status = 'queued'",
-        (f"{CLAIMS}::test_only_queued_jobs_that_are_due_can_be_claimed",),
+        (f"{NOT_DUE}[several]",),
+    ),
+    Guard(
+        "only ready jobs of one type are claimed",
+        f"{SQL}/claims/take_of_one.sql",
+        "j.status = 'queued' and j.ready",
+        "j.status = 'queued'",
+        (f"{NOT_DUE}[one]",),
     ),
     Guard(
         "only due jobs become ready",
@@ -37,6 +55,13 @@ GUARDS: Final = (
         f"{SQL}/claims/take.sql",
         "and not type.gated",
         "",
+        (f"{GATED}[several]",),
+    ),
+    Guard(
+        "a gated type alone is left to its gate",
+        f"{SQL}/claims/take_of_one.sql",
+        "select not type.gated",
+        "select true",
         ("tests/engine/limits/test_gates.py::test_a_pause_stops_the_next_claim_and_a_resume_starts_it_at_once",),
     ),
     Guard(

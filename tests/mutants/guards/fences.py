@@ -81,11 +81,14 @@ GUARDS: Final = (
         "and $3::text is not null",
         (STRANGER,),
     ),
-    Guard(
-        "a claim raises the fence",
-        f"{SQL}/claims/take.sql",
-        "claim_seq = job.claim_seq + 1",
-        "claim_seq = greatest(job.claim_seq, 1)",
-        (f"{CLAIMS}::test_in_a_set_only_the_stale_claim_is_dropped",),
+    *(
+        Guard(
+            f"a claim raises the fence: {name}",
+            f"{SQL}/claims/{statement}.sql",
+            "claim_seq = job.claim_seq + 1",
+            "claim_seq = greatest(job.claim_seq, 1)",
+            (f"tests/store/test_takes.py::test_every_claim_has_a_higher_fence_a_lease_and_a_name[{name}]",),
+        )
+        for statement, name in (("take", "several"), ("take_of_one", "one"))
     ),
 )
