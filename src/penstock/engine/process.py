@@ -15,6 +15,7 @@ import os
 import signal
 import sys
 import time
+from contextlib import suppress
 from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 from uuid import UUID
@@ -139,7 +140,8 @@ async def _attend(channel: socket.socket, worker: Worker) -> None:
 
     async def announce() -> None:
         await worker.ready.wait()
-        await loop.sock_sendall(channel, READY)
+        with suppress(OSError):  # it is gone: the other half of this notices
+            await loop.sock_sendall(channel, READY)
 
     async with asyncio.TaskGroup() as tasks:
         tasks.create_task(announce())
