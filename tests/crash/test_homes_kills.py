@@ -14,8 +14,8 @@ from tests.crash import homes
 async def test_whoever_is_killed_no_home_sees_another_and_no_unit_has_two_outputs(
     dsn: str, role_dsn: Callable[[str], str], tmp_path: Path
 ) -> None:
-    verdict = await homes.run(dsn, role_dsn, [tmp_path / "workers.log"], requests=60, count=6, kills=10, seed=20261116)
+    verdict = await homes.run(dsn, role_dsn, [tmp_path / "workers.log"], requests=120, count=6, kills=16, seed=20261116)
     assert verdict.problems == []
-    assert (verdict.requests, verdict.kills >= 10) == (60, True)
-    assert verdict.ends["completed"] > 40
+    assert (verdict.requests, verdict.kills >= 16) == (120, True)
+    assert verdict.ends["completed"] > 80
     assert verdict.ends["failed"] > 0

@@ -26,7 +26,7 @@ LEASE = timedelta(minutes=5)
 
 
 @dataclass
-class Counter:
+class Hatch:
     """Where jobs are handed out: of `echo` alone, or of another type besides."""
 
     app: Penstock
@@ -44,13 +44,13 @@ class Counter:
 
 
 @pytest.fixture(params=[("echo",), ("echo", "other")], ids=["one", "several"])
-async def counter(dsn: str, request: pytest.FixtureRequest) -> AsyncIterator[Counter]:
+async def hatch(dsn: str, request: pytest.FixtureRequest) -> AsyncIterator[Hatch]:
     async with Penstock(dsn, notify="off") as app:
         for name in ("echo", "other"):
             app.job(name)(_nothing)
         await app.sync_types()
         db = await asyncpg.connect(dsn)
-        yield Counter(app, db, request.param)
+        yield Hatch(app, db, request.param)
         await db.close()
 
 
@@ -59,57 +59,57 @@ async def _nothing(_job: Any, _args: Any) -> None:
 
 
 @pytest.mark.contract("D-47", "D-51")
-async def test_a_job_that_somebody_has_locked_is_left_to_him(counter: Counter, dsn: str) -> None:
-    first, second = [await counter.app.enqueue("echo", {"n": n}) for n in range(2)]
+async def test_a_job_that_somebody_has_locked_is_left_to_him(hatch: Hatch, dsn: str) -> None:
+    first, second = [await hatch.app.enqueue("echo", {"n": n}) for n in range(2)]
     other = await asyncpg.connect(dsn)
     async with other.transaction():
         await other.execute("select from penstock.jobs where job_id = $1 for update", first)
-        assert await counter.ids() == [second]
+        assert await hatch.ids() == [second]
     await other.close()
-    assert await counter.ids() == [first]
+    assert await hatch.ids() == [first]
 
 
 @pytest.mark.contract("C-59")
-async def test_a_job_that_is_not_due_stays(counter: Counter) -> None:
-    await counter.app.enqueue("echo", {}, delay=3600)
-    due = await counter.app.enqueue("echo", {})
-    assert await counter.ids() == [due]
+async def test_a_job_that_is_not_due_stays(hatch: Hatch) -> None:
+    await hatch.app.enqueue("echo", {}, delay=3600)
+    due = await hatch.app.enqueue("echo", {})
+    assert await hatch.ids() == [due]
 
 
-async def test_a_type_behind_a_gate_is_left_to_its_gate(counter: Counter) -> None:
-    await counter.app.enqueue("echo", {})
-    await type_store.pause(counter.db, "echo", who="test", why=None)
-    assert await counter.ids() == []
+async def test_a_type_behind_a_gate_is_left_to_its_gate(hatch: Hatch) -> None:
+    await hatch.app.enqueue("echo", {})
+    await type_store.pause(hatch.db, "echo", who="test", why=None)
+    assert await hatch.ids() == []
 
 
 @pytest.mark.contract("C-31")
-async def test_every_claim_has_a_higher_fence_a_lease_and_a_name(counter: Counter) -> None:
-    job_id = await counter.app.enqueue("echo", {})
+async def test_every_claim_has_a_higher_fence_a_lease_and_a_name(hatch: Hatch) -> None:
+    job_id = await hatch.app.enqueue("echo", {})
     for fence in (1, 2):
-        [claim] = await counter.take()
+        [claim] = await hatch.take()
         assert claim.claim_seq == fence
-        row = await counter.db.fetchrow(
+        row = await hatch.db.fetchrow(
             "select status, claimed_by, claim_seq, lease_expires_at - claimed_at, updated_at = claimed_at"
             "  from penstock.jobs where job_id = $1",
             job_id,
         )
         assert tuple(row or ()) == ("processing", "w", fence, LEASE, True)
-        await store.requeue(counter.db, "w", [store.Requeue(claim, timedelta(0), charged=False, code=None)])
+        await store.requeue(hatch.db, "w", [store.Requeue(claim, timedelta(0), charged=False, code=None)])
 
 
 @pytest.mark.contract("C-59")
-async def test_the_urgent_ones_come_first_and_no_more_than_asked_for(counter: Counter) -> None:
-    waiting = [await counter.app.enqueue("echo", {}, priority=priority) for priority in (5, 1, 3)]
-    assert await counter.ids(limit=2) == [waiting[1], waiting[2]]
-    assert await counter.ids() == [waiting[0]]
+async def test_the_urgent_ones_come_first_and_no_more_than_asked_for(hatch: Hatch) -> None:
+    waiting = [await hatch.app.enqueue("echo", {}, priority=priority) for priority in (5, 1, 3)]
+    assert await hatch.ids(limit=2) == [waiting[1], waiting[2]]
+    assert await hatch.ids() == [waiting[0]]
 
 
-async def test_a_mark_says_where_to_begin(counter: Counter) -> None:
-    first, second, third = [await counter.app.enqueue("echo", {"n": n}) for n in range(3)]
-    claims = await counter.take(2)
+async def test_a_mark_says_where_to_begin(hatch: Hatch) -> None:
+    first, second, third = [await hatch.app.enqueue("echo", {"n": n}) for n in range(3)]
+    claims = await hatch.take(2)
     assert [claim.job_id for claim in claims] == [first, second]
-    await store.requeue(counter.db, "w", [store.Requeue(claims[0], timedelta(0), charged=False, code=None)])
+    await store.requeue(hatch.db, "w", [store.Requeue(claims[0], timedelta(0), charged=False, code=None)])
     marks = Marks()
     marks.advance(claims)
-    assert [claim.job_id for claim in await counter.take(10, marks)] == [third]
-    assert await counter.ids() == [first]
+    assert [claim.job_id for claim in await hatch.take(10, marks)] == [third]
+    assert await hatch.ids() == [first]

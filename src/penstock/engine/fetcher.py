@@ -6,7 +6,7 @@ import asyncio
 import time
 from collections import Counter
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from penstock.contract.claims import Caps, Claim, Trigger
 from penstock.contract.crash import CrashPoint, passing
@@ -18,7 +18,7 @@ from penstock.store import types as type_store
 from penstock.telemetry import metrics
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Sequence
     from datetime import timedelta
 
     from penstock.engine.recorder import Recorder
@@ -70,7 +70,6 @@ class Fetcher:
         self._rotation = 0
         self.source: store.Db | Kept = place.pool  # where claims are taken; a worker keeps a connection for them
         self.stopping = False
-        self.on_claim: Callable[[list[Claim]], Any] | None = None
 
     async def drain(self, group: Group, trigger: Trigger, caps: Caps | None = None) -> Run:
         """One bounded run: claim until its caps are reached or nothing is claimable.

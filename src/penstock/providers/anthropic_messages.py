@@ -239,9 +239,7 @@ def _failure(result: Mapping[str, Any]) -> Failure:
 def _state(batch: Mapping[str, Any]) -> BatchState:
     said = batch.get("processing_status")
     counts = mapping(batch.get("request_counts"))
-    numbers = {
-        name: count(counts.get(name)) or 0 for name in ("processing", "succeeded", "errored", "canceled", "expired")
-    }
+    numbers = {name: count(counts.get(name)) or 0 for name in _COUNTS}
     identity = word(batch.get("id"))
     if not identity:
         raise Unreadable
