@@ -76,9 +76,11 @@ class Finding(Strict):
     suggestion: Annotated[str | None, Field(max_length=8000, repr=False)] = None
 
     @property
-    def place(self) -> tuple[str, int, int, str]:
-        """Where it stands among others: by file and line, then the gravest first."""
-        return self.file, self.line, self.severity.rank, self.message
+    def place(self) -> tuple[str, int, int, str, bool, str]:
+        """Where it stands among others: by file and line, then the gravest first; no two that differ stand at one."""
+        return (
+            self.file, self.line, self.severity.rank, self.message, self.suggestion is not None, self.suggestion or "",
+        )  # fmt: skip
 
 
 class Skipped(Strict):

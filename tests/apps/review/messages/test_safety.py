@@ -32,6 +32,7 @@ findings = st.builds(
     message=texts,
     suggestion=st.none() | texts,
 )
+SAME_PLACE = [finding(suggestion=one) for one in ("use a set", None, "", "use a dict")]
 skipped = st.builds(Skipped, file=texts, reason=words)
 facts = st.builds(Facts, title=words, author=words, url=st.none() | words)
 
@@ -69,6 +70,7 @@ def digest(message: Any) -> str:
     left=st.lists(skipped, max_size=4).flatmap(lambda made: st.tuples(st.just(made), st.permutations(made))),
     about=facts,
 )
+@example(found=(SAME_PLACE, SAME_PLACE[::-1]), left=([], []), about=Facts(title="T", author="A"))
 def test_the_order_of_rows_has_no_part_in_a_message(
     found: tuple[list[Finding], list[Finding]], left: tuple[list[Skipped], list[Skipped]], about: Facts
 ) -> None:
