@@ -21,6 +21,7 @@ import pytest
 
 from penstock.embedded import EmbeddedServer, EmbeddedServerError
 from tests.support import clusters, servers
+from tests.support.stock import Stock
 
 pytest_plugins = ["tests.support.contract_report"]
 
@@ -86,14 +87,19 @@ def template() -> str:
     return clusters.TEMPLATE
 
 
+@pytest.fixture(scope="session")
+def stock(shared_server: EmbeddedServer, admin: psycopg.Connection[Any]) -> Iterator[Stock]:
+    """The databases of this process; tests take `database` instead."""
+    with Stock(shared_server, admin) as opened:
+        yield opened
+
+
 @pytest.fixture
-def database(
-    shared_server: EmbeddedServer, admin: psycopg.Connection[Any], template: str
-) -> Iterator[clusters.Database]:
+def database(stock: Stock, template: str) -> Iterator[clusters.Database]:
     """A fresh database for this test alone."""
-    made = clusters.clone(shared_server, admin, template)
+    made = stock.take(template)
     yield made
-    clusters.drop(made, admin)
+    stock.give_back(made)
 
 
 @pytest.fixture
