@@ -2,23 +2,23 @@
 
 import os
 import subprocess
-import sys
 
 import pytest
 
 from tests.support.desk import Desk
-from tests.support.processes import ROOT, environment
+from tests.support.processes import PATIENCE, environment, start_penstock
 
 
-@pytest.mark.parametrize("arguments", [["jobs", "list"], ["jobs", "list", "--json"], ["jobs", "enqueue", "noop"]])
-def test_a_command_whose_reader_has_gone_ends_without_a_word(desk: Desk, arguments: list[str]) -> None:
+@pytest.mark.parametrize(
+    ("arguments", "cold"),
+    [(["jobs", "list"], True), (["jobs", "list", "--json"], False), (["jobs", "enqueue", "noop"], False)],
+)
+def test_a_command_whose_reader_has_gone_ends_without_a_word(desk: Desk, arguments: list[str], cold: bool) -> None:
     desk.sync_types()
     desk.put("noop")
     reading, writing = os.pipe()
     os.close(reading)
-    done = subprocess.run(
-        [sys.executable, "-m", "penstock", *arguments],
-        cwd=ROOT, env=environment(desk.dsn, None), stdout=writing, stderr=subprocess.PIPE, text=True, check=False,
-    )  # fmt: skip
-    os.close(writing)
-    assert (done.returncode, done.stderr) == (141, "")
+    with start_penstock(arguments, environment(desk.dsn), stdout=writing, stderr=subprocess.PIPE, cold=cold) as process:
+        os.close(writing)
+        assert process.stderr
+        assert (process.stderr.read(), process.wait(PATIENCE)) == ("", 141)

@@ -4,7 +4,6 @@ import json
 import os
 import signal
 import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -16,7 +15,7 @@ from penstock.contract.crash import CrashPoint
 from penstock.contract.profiles import BASE
 from tests.support import clusters
 from tests.support.desk import Desk
-from tests.support.processes import ROOT, environment, run_penstock
+from tests.support.processes import environment, run_penstock, start_penstock
 
 APP = "tests.support.scheduled_app:app"
 
@@ -48,7 +47,7 @@ def test_each_call_is_one_run_and_an_admin_is_shown_as_such(rewriting: Desk) -> 
     for _ in range(30):
         rewriting.put("complaint_rewrite")
 
-    by_timer = run_penstock(["run", "rewrite_worker", "--app", APP, "--json"], rewriting.worker_dsn)
+    by_timer = run_penstock(["run", "rewrite_worker", "--app", APP, "--json"], rewriting.worker_dsn, cold=True)
     by_hand = run_penstock(["run", "rewrite_worker", "--app", APP, "--admin"], rewriting.dsn)
 
     assert (by_timer.returncode, by_hand.returncode) == (0, 0), by_timer.stderr + by_hand.stderr
@@ -113,8 +112,8 @@ def test_the_functions_of_the_house_need_no_application(desk: Desk) -> None:
 def test_a_signal_finishes_what_runs_and_gives_the_rest_back(rewriting: Desk, tmp_path: Path) -> None:
     gate, begun = tmp_path / "gate", tmp_path / "begun"
     jobs = [rewriting.put("complaint_rewrite", {"until": str(gate), "begun": str(begun)}) for _ in range(3)]
-    command = [sys.executable, "-m", "penstock", "run", "rewrite_worker", "--app", APP, "--concurrency", "1"]
-    with subprocess.Popen(command, cwd=ROOT, env=environment(rewriting.worker_dsn), stderr=subprocess.PIPE) as process:
+    command = ["run", "rewrite_worker", "--app", APP, "--concurrency", "1"]
+    with start_penstock(command, environment(rewriting.worker_dsn), stderr=subprocess.PIPE) as process:
         rewriting.until(begun.exists)
         process.send_signal(signal.SIGTERM)
         gate.touch()

@@ -4,7 +4,6 @@ import asyncio
 import json
 import signal
 import subprocess
-import sys
 from collections.abc import Iterator
 from datetime import timedelta
 from typing import Any
@@ -15,7 +14,7 @@ from penstock import Penstock
 from penstock.engine.scheduler import sync
 from tests.support.desk import Desk
 from tests.support.desks import Command
-from tests.support.processes import ROOT, environment, run_penstock
+from tests.support.processes import Process, environment, run_penstock, start_penstock
 
 APP = "tests.support.scheduled_app:app"
 
@@ -36,12 +35,10 @@ def declared(desk: Desk) -> Desk:
 
 
 @pytest.fixture
-def scheduler(desk: Desk) -> Iterator[subprocess.Popen[str]]:
+def scheduler(desk: Desk) -> Iterator[Process]:
     """`penstock scheduler` as a process."""
-    command = [sys.executable, "-m", "penstock", "scheduler", APP, "--log-format", "json"]
-    with subprocess.Popen(
-        command, cwd=ROOT, env=environment(desk.worker_dsn), stderr=subprocess.PIPE, text=True
-    ) as process:
+    command = ["scheduler", APP, "--log-format", "json"]
+    with start_penstock(command, environment(desk.worker_dsn), stderr=subprocess.PIPE) as process:
         yield process
         if process.poll() is None:
             process.kill()
@@ -99,7 +96,7 @@ def test_only_operators_ask_for_a_run(declared: Desk, penstock: Command, role: s
 
 @pytest.mark.contract("Q-47", "C-57")
 def test_the_scheduler_runs_what_is_due_and_what_is_asked_for_until_it_is_told_to_stop(
-    desk: Desk, penstock: Command, scheduler: subprocess.Popen[str]
+    desk: Desk, penstock: Command, scheduler: Process
 ) -> None:
     desk.until(lambda: desk.row("select count(*) as n from penstock.runs where function = 'pulse'")["n"])
     asked = penstock("schedules", "run", "daily-report", "--who", "alice")

@@ -3,7 +3,6 @@
 import json
 import signal
 import subprocess
-import sys
 import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -17,7 +16,7 @@ from penstock.apps.rewrite.keyring import new_key
 from penstock.cli import cli
 from penstock.telemetry import logs
 from tests.support.desk import Desk
-from tests.support.processes import PATIENCE, ROOT, environment
+from tests.support.processes import PATIENCE, environment, start_penstock
 from tests.web.conftest import HOME, RECIPIENT, REVIEW_ROW, SOURCES, a_request, move
 
 SECRET = "sesame-9431"  # noqa: S105 - it must not be seen again
@@ -27,11 +26,9 @@ CANARY = "canary-0c77"
 class Serving:
     """`penstock serve` as a child of the test, from its first line on."""
 
-    def __init__(self, env: dict[str, str]) -> None:
-        command = [sys.executable, "-m", "penstock", "serve", "--port", "0", "--log-format", "json"]
-        self.process = subprocess.Popen(
-            command, cwd=ROOT, env=environment(None, env), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
-        )
+    def __init__(self, env: dict[str, str], *, cold: bool = False) -> None:
+        command, pipe = ["serve", "--port", "0", "--log-format", "json"], subprocess.PIPE
+        self.process = start_penstock(command, environment(None, env), stdout=pipe, stderr=pipe, cold=cold)
         self.lines: list[str] = []
         self._started = threading.Event()
         self._reader = threading.Thread(target=self._read, daemon=True)
@@ -78,12 +75,12 @@ def logins(role_dsn: Callable[[str], str]) -> dict[str, str]:
 
 
 @pytest.fixture
-def serving() -> Iterator[Callable[[dict[str, str]], Serving]]:
+def serving() -> Iterator[Callable[..., Serving]]:
     """A function that starts a service; what it started ends with the test."""
     started: list[Serving] = []
 
-    def start(env: dict[str, str]) -> Serving:
-        started.append(Serving(env))
+    def start(env: dict[str, str], *, cold: bool = False) -> Serving:
+        started.append(Serving(env, cold=cold))
         return started[-1]
 
     yield start
@@ -101,9 +98,9 @@ def key(role_dsn: Callable[[str], str], *options: str) -> str:
 
 
 def test_a_service_answers_logs_without_text_and_ends_with_0(
-    serving: Callable[[dict[str, str]], Serving], logins: dict[str, str], role_dsn: Callable[[str], str]
+    serving: Callable[..., Serving], logins: dict[str, str], role_dsn: Callable[[str], str]
 ) -> None:
-    service = serving(logins)
+    service = serving(logins, cold=True)
     token = key(role_dsn, "--scope", "orchestrator")
     with httpx.Client(base_url=service.url, headers={"Authorization": f"Bearer {token}"}) as client:
         assert client.get("/readyz").json()["status"] == "ready"
@@ -124,7 +121,7 @@ def test_a_service_answers_logs_without_text_and_ends_with_0(
 
 
 def test_streams_are_ended_and_do_not_hold_the_end_up(
-    serving: Callable[[dict[str, str]], Serving], logins: dict[str, str], role_dsn: Callable[[str], str]
+    serving: Callable[..., Serving], logins: dict[str, str], role_dsn: Callable[[str], str]
 ) -> None:
     service = serving({name: value for name, value in logins.items() if "FRONTEND" in name})
     home = "00000000-0000-0000-0000-00000000000a"
@@ -140,7 +137,7 @@ def test_streams_are_ended_and_do_not_hold_the_end_up(
 
 
 def test_a_reader_of_a_killed_service_goes_on_at_another_one(
-    serving: Callable[[dict[str, str]], Serving], logins: dict[str, str], role_dsn: Callable[[str], str], desk: Desk
+    serving: Callable[..., Serving], logins: dict[str, str], role_dsn: Callable[[str], str], desk: Desk
 ) -> None:
     frontend = {name: value for name, value in logins.items() if "FRONTEND" in name}
     token = key(role_dsn, "--scope", "frontend", "--home", str(HOME), "--user", str(RECIPIENT))
@@ -192,7 +189,7 @@ def test_a_schema_of_another_version_is_refused_with_5(desk: Desk, logins: dict[
 
 
 def test_reviews_are_served_without_a_key_for_texts_and_rewrites_are_then_off(
-    serving: Callable[[dict[str, str]], Serving], logins: dict[str, str], role_dsn: Callable[[str], str], desk: Desk
+    serving: Callable[..., Serving], logins: dict[str, str], role_dsn: Callable[[str], str], desk: Desk
 ) -> None:
     desk.owner.execute(REVIEW_ROW)
     only = {name: value for name, value in logins.items() if "TEXT_KEYS" not in name}
@@ -236,14 +233,14 @@ def test_absurd_settings_are_refused_by_name(name: str, value: str) -> None:
     assert SECRET not in done.output
 
 
-def test_a_port_in_use_is_told(serving: Callable[[dict[str, str]], Serving], logins: dict[str, str]) -> None:
+def test_a_port_in_use_is_told(serving: Callable[..., Serving], logins: dict[str, str]) -> None:
     frontend = {name: value for name, value in logins.items() if "FRONTEND" in name}
     port = serving(frontend).url.rpartition(":")[2]
     code, said = refused(frontend, "--port", port)
     assert (code, port in said, "--port" in said) == (1, True, True)
 
 
-def test_with_nothing_set_the_embedded_server_is_used(serving: Callable[[dict[str, str]], Serving], home: Path) -> None:
+def test_with_nothing_set_the_embedded_server_is_used(serving: Callable[..., Serving], home: Path) -> None:
     service = serving({"PENSTOCK_HOME": str(home), "PENSTOCK_TEXT_KEYS": new_key("k1")})
     states = httpx.get(f"{service.url}/readyz").json()["logins"]
     assert states == {"orchestrator": "ready", "frontend": "ready", "operator": "ready"}

@@ -152,7 +152,8 @@ def test_a_crash_point_is_armed_from_the_environment(desk: Desk) -> None:
 
 
 def test_a_hundred_handlers_at_once_stay_under_80_mb_and_flat(desk: Desk) -> None:
-    worker = desk.worker("--types", "noop", "--concurrency", "100", "--log-level", "warning", "--poll-seconds", "0.2")
+    options = ("--types", "noop", "--concurrency", "100", "--log-level", "warning", "--poll-seconds", "0.2")
+    worker = desk.worker(*options, cold=True)
     desk.until(lambda: desk.owner.execute("select true from penstock.types where job_type = 'noop'").fetchone())
     early = _rss_after(desk, worker.pid, 5_000)
     late = _rss_after(desk, worker.pid, 20_000)
@@ -173,7 +174,7 @@ def _rss_after(desk: Desk, pid: int, jobs: int) -> float:
 
 
 def test_what_a_worker_has_imported_is_not_looked_through_for_garbage(desk: Desk, tmp_path: Path) -> None:
-    worker = desk.worker("--types", "noop,weigh").ready()
+    worker = desk.worker("--types", "noop,weigh", cold=True).ready()
     worker.wait_for("job_completed", job_id=str(desk.put("noop", {})))  # the start is behind it
 
     note = tmp_path / "note"

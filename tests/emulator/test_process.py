@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
 import socket
 import subprocess
-import sys
 from pathlib import Path
 from urllib.error import HTTPError
 
@@ -14,7 +14,9 @@ import pytest
 
 from penstock.emulator import Emulator, RemoteEmulator
 from tests.emulator.test_openai import SUBMISSION, submit
+from tests.support import forks
 from tests.support.emulator import EmulatorProcess, openai_lines
+from tests.support.processes import run_penstock
 
 
 def client_of(emulator: RemoteEmulator | Emulator) -> sdk.OpenAI:
@@ -61,16 +63,17 @@ def test_faults_answers_and_memory_are_steered_from_outside(emulator: Emulator) 
         assert "there is no fault 'no such thing'" in refused.value.read().decode()
 
 
-def test_a_client_killed_in_the_middle_leaves_the_state_alone(emulator: Emulator) -> None:
+def test_a_client_killed_in_the_middle_leaves_the_state_alone(emulator: Emulator, tmp_path: Path) -> None:
     emulator.faults.add("delay", seconds=30, path="/batches$", method="POST")
-    code = f"""
+    program = tmp_path / "client.py"
+    program.write_text(f"""
 import openai
 client = openai.OpenAI(base_url={emulator.openai_base_url!r}, api_key="k", max_retries=0)
 file = client.files.create(purpose="batch", file=("x.jsonl", b"{{}}"))
 print("uploaded", flush=True)
 client.batches.create(input_file_id=file.id, endpoint="/v1/responses", completion_window="24h")
-"""
-    with subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True) as child:
+""")
+    with forks.start([str(program)], env=os.environ, stdout=subprocess.PIPE) as child:
         assert child.stdout
         assert child.stdout.readline() == "uploaded\n"
         child.kill()
@@ -91,16 +94,14 @@ client.batches.create(input_file_id=file.id, endpoint="/v1/responses", completio
 def test_a_wrong_script_is_told_and_not_served(tmp_path: Path, script: str, said: str) -> None:
     path = tmp_path / "script.json"
     path.write_text(script)
-    command = [sys.executable, "-m", "penstock", "emulator", "--faults", str(path)]
-    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=30)
+    done = run_penstock(["emulator", "--faults", str(path)], None)
     assert (done.returncode, done.stdout) == (2, "")
     assert said in done.stderr
 
 
 def test_a_port_in_use_is_told(emulator: Emulator) -> None:
     port = emulator.url.rpartition(":")[2]
-    command = [sys.executable, "-m", "penstock", "emulator", "--port", port]
-    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=30)
+    done = run_penstock(["emulator", "--port", port], None)
     assert done.returncode == 1
     assert "choose another --port" in done.stderr
 

@@ -1,4 +1,8 @@
-"""Real worker processes, waited for by what they log and never by sleeping."""
+"""Real worker processes, waited for by what they log and never by sleeping.
+
+They are forked from a server that has imported everything, which saves each of
+them half a second; `cold` is `python -m penstock` from its first line.
+"""
 
 import json
 import os
@@ -9,20 +13,33 @@ import threading
 import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import IO, Any, Final
+
+from tests.support import forks
+
+Process = subprocess.Popen[str] | forks.Child
 
 ROOT = Path(__file__).parents[2]
 SAMPLE = "tests.support.sample_app:app"
 PATIENCE = 30.0
+# What a fork cannot stand for: a process that starts others or itself by its command line, and one that looks at
+# its own memory, of which a fork shares most with its server.
+WHOLE: Final = {"demo", "--processes", "--rss-limit-mb"}
 
 
 class WorkerProcess:
     """`penstock worker` as a child of the test; its log lines are read as they come."""
 
-    def __init__(self, dsn: str | None, *options: str, app: str = SAMPLE, env: Mapping[str, str] | None = None) -> None:
-        command = [sys.executable, "-m", "penstock", "worker", app, "--log-format", "json", *options]
-        self.process = subprocess.Popen(
-            command, cwd=ROOT, env=environment(dsn, env), stderr=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    def __init__(
+        self, dsn: str | None, *options: str, app: str = SAMPLE, env: Mapping[str, str] | None = None,
+        cold: bool = False,
+    ) -> None:  # fmt: skip
+        self.process = start_penstock(
+            ["worker", app, "--log-format", "json", *options],
+            environment(dsn, env),
+            stderr=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            cold=cold,
         )
         self.lines: list[str] = []
         self._news = threading.Condition()
@@ -106,11 +123,29 @@ def environment(dsn: str | None, more: Mapping[str, str] | None = None) -> dict[
     return {**kept, **given, **(more or {})}
 
 
+def start_penstock(
+    arguments: Sequence[str], env: Mapping[str, str], *, cold: bool = False,
+    stdout: int | IO[Any] | None = None, stderr: int | IO[Any] | None = None,
+) -> Process:  # fmt: skip
+    """`python -m penstock` with *arguments* in a process of its own."""
+    command = ["-m", "penstock", *arguments]
+    if _whole(arguments, env, cold=cold):
+        return subprocess.Popen([sys.executable, *command], cwd=ROOT, env=env, stdout=stdout, stderr=stderr, text=True)
+    return forks.start(command, env=env, stdout=stdout, stderr=stderr)
+
+
 def run_penstock(
-    arguments: Sequence[str], dsn: str | None, *, env: Mapping[str, str] | None = None
+    arguments: Sequence[str], dsn: str | None, *, env: Mapping[str, str] | None = None, cold: bool = False
 ) -> subprocess.CompletedProcess[str]:
     """A whole command in a process of its own."""
-    return subprocess.run(
-        [sys.executable, "-m", "penstock", *arguments],
-        cwd=ROOT, env=environment(dsn, env), capture_output=True, text=True, timeout=PATIENCE * 6, check=False,
-    )  # fmt: skip
+    command, given, patience = ["-m", "penstock", *arguments], environment(dsn, env), PATIENCE * 6
+    if _whole(arguments, given, cold=cold):
+        return subprocess.run(
+            [sys.executable, *command],
+            cwd=ROOT, env=given, capture_output=True, text=True, timeout=patience, check=False,
+        )  # fmt: skip
+    return forks.run(command, env=given, timeout=patience)
+
+
+def _whole(arguments: Sequence[str], env: Mapping[str, str], *, cold: bool) -> bool:
+    return cold or not WHOLE.isdisjoint(arguments) or not forks.known(env)

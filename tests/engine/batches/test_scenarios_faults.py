@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
-import sys
+import subprocess
 import time
 from typing import Any
 
@@ -31,7 +31,8 @@ from tests.engine.batches.scenarios import (
     where_files_are,
     world,
 )  # fmt: skip
-from tests.support.emulator import BATCH_SECONDS, ROOT
+from tests.support.emulator import BATCH_SECONDS
+from tests.support.processes import start_penstock
 
 __all__ = ["emulator", "started", "world"]
 
@@ -230,23 +231,22 @@ async def test_fault_29_ended_without_results_is_waited_for_until_the_deadline(w
 async def terminated(world: World, fault: dict[str, Any], *, grace: float, seconds: float) -> float:
     """Run the submitter as a process whose *fault* request hangs, and SIGTERM it there; how long it took to leave."""
     hangs = world.emulator.faults.add("delay", **fault, seconds=seconds, times=1)
-    command = [sys.executable, "-m", "penstock", "run", SUBMITTER, "--app", "tests.support.lane_app:app", "--insecure"]
+    command = ["run", SUBMITTER, "--app", "tests.support.lane_app:app", "--insecure"]
     own = {"PENSTOCK_DSN": world.dsn, "PENSTOCK_GRACE_SECONDS": str(grace)}
     lane = {"LANE_KIND": world.kind, "LANE_PROVIDER": world.emulator.url}
-    child = await asyncio.create_subprocess_exec(
-        *command, cwd=ROOT, env={**os.environ, **own, **lane}, stdout=asyncio.subprocess.DEVNULL
-    )
+    env = {**os.environ, **own, **lane}
+    child = await asyncio.to_thread(start_penstock, command, env, stdout=subprocess.DEVNULL)
     try:
         async with asyncio.timeout(60):
             while not hangs.struck:
                 await world.owner.execute("select pg_sleep(0.02)")
             begun = time.monotonic()
             child.send_signal(signal.SIGTERM)
-            assert await child.wait() == 0
+            assert await asyncio.to_thread(child.wait, 60) == 0
         return time.monotonic() - begun
     finally:
-        if child.returncode is None:
-            child.kill()
+        child.kill()
+        await asyncio.to_thread(child.wait)
 
 
 @where_files_are

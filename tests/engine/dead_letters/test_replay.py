@@ -6,7 +6,6 @@ import asyncio
 import json
 import os
 import signal
-import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -22,6 +21,8 @@ from penstock.engine.dead_letters import LetterState
 from penstock.engine.replay import replay, retry
 from penstock.store import alerts, jobs
 from tests.engine.dead_letters.conftest import Office
+from tests.support import forks
+from tests.support.processes import PATIENCE
 
 
 @pytest.mark.contract("C-51", "E-41", "E-42", "E-26")
@@ -253,7 +254,6 @@ async def test_an_operator_killed_in_the_middle_leaves_nothing_and_can_ask_again
 async def _replay_in_a_process(role_dsn: Callable[[str], str], letter: UUID, crash_at: str = "") -> int:
     script = Path(__file__).with_name("replay_once.py")
     environment = {**os.environ, "PENSTOCK_CRASH_AT": crash_at}
-    process = await asyncio.create_subprocess_exec(
-        sys.executable, str(script), role_dsn("penstock_operator"), str(letter), env=environment
-    )
-    return await process.wait()
+    command = [str(script), role_dsn("penstock_operator"), str(letter)]
+    done = await asyncio.to_thread(forks.run, command, env=environment, timeout=PATIENCE, stderr=None)
+    return done.returncode

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
-import sys
 import textwrap
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -19,6 +18,8 @@ from penstock.contract.crash import CrashPoint
 from penstock.engine.scheduler import LEASE, tick_of
 from penstock.store import schedules as store
 from tests.engine.schedules.conftest import Station
+from tests.support import forks
+from tests.support.processes import PATIENCE
 
 MORNING = datetime(2027, 5, 3, 8, 7, tzinfo=UTC)
 
@@ -267,17 +268,11 @@ class Doomed:
         self.program = program
 
     async def run(self, crash_at: CrashPoint | None = None) -> int:
-        process = await asyncio.create_subprocess_exec(
-            sys.executable,
-            str(self.program),
-            self.station.dsn,
-            env={**os.environ, "PENSTOCK_CRASH_AT": crash_at or ""},
-            stderr=asyncio.subprocess.PIPE,
-            stdout=asyncio.subprocess.PIPE,
-        )
-        _, told = await process.communicate()
-        assert process.returncode in (0, -signal.SIGKILL), told.decode()
-        return process.returncode
+        env = {**os.environ, "PENSTOCK_CRASH_AT": crash_at or ""}
+        command = [str(self.program), self.station.dsn]
+        done = await asyncio.to_thread(forks.run, command, env=env, timeout=PATIENCE)
+        assert done.returncode in (0, -signal.SIGKILL), done.stderr
+        return done.returncode
 
     async def sweeps(self) -> int:
         count: int = await self.station.owner.fetchval("select count(*) from public.sweeps")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import os
+import asyncio
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -17,6 +17,7 @@ from penstock.engine.locate import find_app
 from penstock.settings import load_settings
 from penstock.store.roles import WORKER
 from tests.apps.rewrite.conftest import World
+from tests.support.processes import run_penstock
 
 NAME = "penstock.apps.rewrite:app"
 
@@ -86,13 +87,13 @@ async def test_penstock_run_calls_its_functions_under_the_workers_login(
 ) -> None:
     sent = await world.send(await world.home())
     settings = world.worker.app.settings
-    environment = {
-        **os.environ, "PENSTOCK_APP": NAME, "PENSTOCK_DSN": role_dsn(WORKER), "PENSTOCK_OPENAI_API_KEY": "any",
+    env = {
+        "PENSTOCK_APP": NAME, "PENSTOCK_OPENAI_API_KEY": "any",
         "PENSTOCK_TEXT_KEYS": settings.text_keys.get_secret_value() if settings.text_keys else "",
         "PENSTOCK_REWRITE_ROUTES": settings.rewrite_routes or "",
     }  # fmt: skip
-    command = [sys.executable, "-m", "penstock", "run", "rewrite_batch_submitter"]
-    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)  # noqa: ASYNC221 - the emulator has a thread of its own
+    command = ["run", "rewrite_batch_submitter"]
+    done = await asyncio.to_thread(run_penstock, command, role_dsn(WORKER), env=env)
 
     assert done.returncode == 0, done.stderr
     assert await world.ends(sent) == [("batch_submitted", "queued", None)]
