@@ -8,3 +8,5 @@ try:
     VERSION = version("penstock")
 except PackageNotFoundError:  # run from a checkout that is not installed
     VERSION = "0+unknown"
+
+__version__ = VERSION  # as `penstock` gives it

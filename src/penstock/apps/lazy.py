@@ -5,6 +5,8 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from penstock import lazy
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
@@ -15,12 +17,11 @@ def lazily(package: str, here: Mapping[str, str], application: str) -> Callable[
     `app` is the engine's application of what the function *application* of the
     module `application` returns, built from the environment at that moment.
     """
+    named = lazy.lazily(package, here)
 
     def get(name: str) -> Any:
         if name == "app":
             return getattr(import_module(f"{package}.application"), application)().app
-        if name in here:
-            return getattr(import_module(f"{package}.{here[name]}"), name)
-        raise AttributeError(f"module {package!r} has no attribute {name!r}")
+        return named(name)
 
     return get

@@ -221,6 +221,12 @@ async def test_an_application_opened_in_another_loop_says_so(office: Office) -> 
 
 async def test_a_program_pays_for_nothing_that_it_does_not_use() -> None:
     heavy = {"sqlalchemy", "psycopg", "alembic", "typer", "rich", "structlog", "pydantic_settings"}
-    program = f"import sys, penstock; sys.exit(bool({heavy} & set(sys.modules)))"
+    program = f"import sys; from penstock import *; sys.exit(bool({heavy} & set(sys.modules)))"
+
+    assert await asyncio.to_thread(subprocess.call, [sys.executable, "-c", program]) == 0
+
+
+async def test_a_command_that_shows_a_table_pays_for_no_engine() -> None:
+    program = "import sys, penstock.cli.jobs; sys.exit('penstock.engine' in sys.modules or 'asyncpg' in sys.modules)"
 
     assert await asyncio.to_thread(subprocess.call, [sys.executable, "-c", program]) == 0
