@@ -31,14 +31,11 @@ class Tally:
         self.shaky: set[str] = set()  # types whose breaker has counted a failure
 
     def completed(self, completed: Sequence[Running]) -> None:
-        """Jobs that ended well."""
+        """Jobs that ended well. They are counted before the log tells of them: who reads both finds them agree."""
         seconds: dict[str, list[float]] = defaultdict(list)
-        quiet = events.quiet()
         for running in completed:
             running.run.succeeded += 1
             seconds[running.claim.job_type].append(running.seconds)
-            if not quiet:
-                events.job_completed(running.claim, running.seconds, log_ids(running))
             self._release(running)
         for job_type, values in seconds.items():
             metrics.ended(job_type, "success", len(values))
@@ -46,6 +43,9 @@ class Tally:
             if job_type in self.shaky:
                 self.shaky.discard(job_type)
                 self._mends.add(job_type)
+        if not events.quiet():
+            for running in completed:
+                events.job_completed(running.claim, running.seconds, log_ids(running))
 
     def submitted(self, submitted: Sequence[Running]) -> None:
         """Jobs that a provider's batch has now: their run has done its part, and a probe has gone well."""
