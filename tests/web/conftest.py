@@ -7,6 +7,7 @@ from datetime import timedelta
 from typing import Any
 from uuid import UUID, uuid4
 
+import asyncpg
 import httpx
 import psycopg
 import pytest
@@ -31,6 +32,25 @@ REVIEW_ROW = (
     "values ('review_processing', '{}', '{fetch,llm,notify}', 5, 'notify', true, true)"
 )
 SOURCES = '{"shop": {"kind": "git", "path": "/srv/git/shop.git"}}'
+
+
+class LateLogins(Logins):
+    """Logins that connect when they are first used: most tests ask for one of the three.
+
+    To connect and to look at all three takes 40 ms of processor time. The tests
+    of health, of the whole and of made-up requests do it.
+    """
+
+    async def open(self) -> None:
+        create_pool = asyncpg.create_pool
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(asyncpg, "create_pool", lambda dsn, **given: create_pool(dsn, **{**given, "min_size": 0}))
+            patch.setattr(self, "_look", _trust)
+            await super().open()
+
+
+async def _trust(_scope: Scope) -> None:
+    """Nothing to look at."""
 
 
 @dataclass(frozen=True)
@@ -146,7 +166,7 @@ async def opened(app: FastAPI, **options: Any) -> AsyncIterator[httpx.AsyncClien
 @pytest.fixture
 def app(dsns: dict[Scope, str], spy: Spy) -> FastAPI:
     """The application with every scope switched on."""
-    return create_app(load_settings(), Logins(dsns), rewriting=spy, homes=spy)
+    return create_app(load_settings(), LateLogins(dsns), rewriting=spy, homes=spy)
 
 
 @pytest.fixture

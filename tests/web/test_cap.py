@@ -10,10 +10,10 @@ from fastapi import FastAPI
 
 from penstock.settings import load_settings
 from penstock.store.api_keys import Scope
-from penstock.web import Logins, create_app
+from penstock.web import create_app
 from penstock.web.cap import Cap
 from penstock.web.gate import Gate
-from tests.web.conftest import Keys, Spy, bearer, message
+from tests.web.conftest import Keys, LateLogins, Spy, bearer, message
 
 JSON = {"Content-Type": "application/json"}
 
@@ -21,7 +21,7 @@ JSON = {"Content-Type": "application/json"}
 @pytest.fixture
 def app(dsns: dict[Scope, str], spy: Spy) -> FastAPI:
     """The application with the smallest cap there is."""
-    return create_app(load_settings(web_max_bytes=1024), Logins(dsns), rewriting=spy, homes=spy)
+    return create_app(load_settings(web_max_bytes=1024), LateLogins(dsns), rewriting=spy, homes=spy)
 
 
 async def pieces(count: int, seen: list[int] | None = None) -> AsyncIterator[bytes]:

@@ -11,12 +11,11 @@ import pytest
 
 from penstock.store import api_keys
 from penstock.store.api_keys import ROLES, Scope
-from penstock.web import Logins
 from penstock.web.event_stream import EventStream
 from penstock.web.keys import Caller
 from penstock.web.streams import Stream, Streams
 from tests.support.servers import PrivateServer
-from tests.web.conftest import HOME, RECIPIENT, Keys, Spy, a_request, move
+from tests.web.conftest import HOME, RECIPIENT, Keys, LateLogins, Spy, a_request, move
 from tests.web.live import following, serving
 from tests.web.test_streams import made
 
@@ -33,7 +32,7 @@ def caller(token: str, home_id: UUID = HOME) -> Caller:
 @pytest.fixture
 async def streams(dsns: dict[Scope, str]) -> AsyncIterator[Streams]:
     """Streams without a server around them."""
-    logins = Logins(dsns)
+    logins = LateLogins(dsns)
     await logins.open()
     found = Streams(
         lambda: logins.pool(Scope.FRONTEND), listen_dsn=dsns[Scope.FRONTEND], most=5, pause=0.0, patience=0.05

@@ -17,9 +17,9 @@ from penstock.apps.vault.application import vault_app
 from penstock.settings import load_settings
 from penstock.store.api_keys import Scope
 from penstock.telemetry import logs
-from penstock.web import Logins, create_app
+from penstock.web import create_app
 from tests.apps.vault.typed import TYPE_ROW
-from tests.web.conftest import RECIPIENT, SENDER, Keys, bearer, opened
+from tests.web.conftest import RECIPIENT, SENDER, Keys, LateLogins, bearer, opened
 
 Owner = psycopg.Connection[dict[str, Any]]
 CANARY = "canary-e14d"
@@ -34,7 +34,7 @@ def app(dsns: dict[Scope, str], owner: Owner) -> FastAPI:
     """The API in front of the vault."""
     owner.execute(TYPE_ROW)
     vault = vault_app(load_settings(dsn=dsns[Scope.ORCHESTRATOR]))
-    made = create_app(load_settings(), Logins(dsns), saving=vault)
+    made = create_app(load_settings(), LateLogins(dsns), saving=vault)
     made.state.vault = vault
     return made
 
@@ -176,7 +176,7 @@ async def test_an_enormous_item_is_refused_before_or_after_it_is_read(
     huge = await client.post("/items", json={"content": "x" * 140_000}, headers=mine)
     assert (huge.status_code, huge.json()["code"]) == (413, "body_too_large")
     vault = vault_app(load_settings(dsn=dsns[Scope.ORCHESTRATOR], vault_max_item_bytes=1000))
-    app = create_app(load_settings(), Logins(dsns), saving=vault)
+    app = create_app(load_settings(), LateLogins(dsns), saving=vault)
     async with vault.app, opened(app) as other:
         large = await other.post("/items", json={"content": "x" * 1001}, headers=mine)
         assert (large.status_code, large.json()["code"]) == (422, "item_too_large")
@@ -192,7 +192,7 @@ async def test_keys_that_speak_for_nobody_have_no_items(client: httpx.AsyncClien
 
 
 async def test_without_a_vault_the_routes_are_switched_off(dsns: dict[Scope, str], mine: dict[str, str]) -> None:
-    async with opened(create_app(load_settings(), Logins(dsns))) as client:
+    async with opened(create_app(load_settings(), LateLogins(dsns))) as client:
         answer = await client.get("/items", headers=mine)
     assert (answer.status_code, answer.json()["code"]) == (503, "switched_off")
 

@@ -14,8 +14,8 @@ from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanE
 from penstock.settings import load_settings
 from penstock.store.api_keys import Scope
 from penstock.telemetry import logs
-from penstock.web import Logins, create_app, problems
-from tests.web.conftest import HOME, RECIPIENT, Keys, Spy, bearer, message, opened
+from penstock.web import create_app, problems
+from tests.web.conftest import HOME, RECIPIENT, Keys, LateLogins, Spy, bearer, message, opened
 
 CANARY = "canary-51c3"
 JSON = {"Content-Type": "application/json"}
@@ -202,7 +202,7 @@ async def test_a_tracer_of_the_process_learns_nothing_from_the_framework(
     provider = TracerProvider()
     provider.add_span_processor(SimpleSpanProcessor(kept))
     monkeypatch.setattr("opentelemetry.trace._TRACER_PROVIDER", provider)
-    app = create_app(load_settings(), Logins(dsns), rewriting=spy, homes=spy)
+    app = create_app(load_settings(), LateLogins(dsns), rewriting=spy, homes=spy)
     async with opened(app) as client:
         await client.get(f"/{CANARY}?{CANARY}={CANARY}")
         await client.put(f"/homes/{CANARY}", headers=bearer(keys.make("orchestrator")))

@@ -15,8 +15,8 @@ import pytest
 from penstock.apps.review.application import review_app
 from penstock.settings import load_settings
 from penstock.store.api_keys import Scope
-from penstock.web import Logins, create_app
-from tests.web.conftest import HOME, REVIEW_ROW, SOURCES, Keys, Spy, bearer, opened
+from penstock.web import create_app
+from tests.web.conftest import HOME, REVIEW_ROW, SOURCES, Keys, LateLogins, Spy, bearer, opened
 
 TO = {"channel": "smtp", "address": "dev@example.org"}
 CANARY = "canary-5b20"
@@ -29,7 +29,7 @@ async def served(
     """The routes over the application itself; no rewrites are served beside it."""
     owner.execute(REVIEW_ROW)
     reviews = review_app(load_settings(dsn=dsns[Scope.ORCHESTRATOR], review_sources=SOURCES))
-    async with reviews.app, opened(create_app(load_settings(), Logins(dsns), reviewing=reviews)) as client:
+    async with reviews.app, opened(create_app(load_settings(), LateLogins(dsns), reviewing=reviews)) as client:
         yield client
     assert spy.calls == []
 

@@ -14,16 +14,16 @@ from fastapi import FastAPI
 
 from penstock.settings import load_settings
 from penstock.store.api_keys import Scope
-from penstock.web import Logins, create_app
+from penstock.web import create_app
 from penstock.web.streams import Streams
-from tests.web.conftest import HOME, OTHER_HOME, Keys, Spy, a_request, bearer, move
+from tests.web.conftest import HOME, OTHER_HOME, Keys, LateLogins, Spy, a_request, bearer, move
 from tests.web.live import Reader, following, serving
 
 Owner = psycopg.Connection[dict[str, Any]]
 
 
 def made(dsns: dict[Scope, str], spy: Spy, **options: Any) -> FastAPI:
-    logins = Logins(dsns)
+    logins = LateLogins(dsns)
     frontend = dsns[Scope.FRONTEND]
     given = {"listen_dsn": frontend, "most": 50, "pause": 0.0, **options}
     streams = Streams(lambda: logins.pool(Scope.FRONTEND), **given)

@@ -235,14 +235,17 @@ class World:
             "select format('%I.%I', n.nspname, c.relname) as name from pg_class c join pg_namespace n "
             "on n.oid = c.relnamespace where c.relkind in ('r', 'p') and n.nspname in ('penstock', 'rewrite', 'public')"
         )
-        for table in tables:
-            for needle in needles:
-                hit = await self.owner.fetchval(
-                    f"select exists (select from {table['name']} as t where t::text like any($1::text[]))",
-                    [f"%{needle}%", f"%{needle.encode().hex()}%"],
-                )
-                found += [f"{table['name']}: {needle}"] if hit else []
-        return found
+        looks = " union all ".join(
+            f"select {number}, needle from needles where exists (select from {table['name']} as t "
+            "where t::text like any(array[format('%%%s%%', needle), format('%%%s%%', hex)]))"
+            for number, table in enumerate(tables)
+        )
+        hits = await self.owner.fetch(  # all at once: each look by itself would be planned by itself
+            f"with needles as (select * from unnest($1::text[], $2::text[]) as n (needle, hex)) {looks}",
+            needles,
+            [needle.encode().hex() for needle in needles],
+        )
+        return found + [f"{tables[number]['name']}: {needle}" for number, needle in hits]
 
 
 @pytest.fixture(scope="module")

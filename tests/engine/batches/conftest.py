@@ -9,15 +9,19 @@ from typing import Any
 from uuid import UUID
 
 import asyncpg
+import psycopg
 import pytest
 
 from penstock import Audit, Job, Penstock
 from penstock.contract.calls import Answer, Request, Route
 from penstock.contract.claims import Trigger
+from penstock.embedded import EmbeddedServer
 from penstock.engine.bounded import TimedRun
 from penstock.engine.dispatcher import Dispatched
 from penstock.providers.port import BatchLimits
 from penstock.store import clock
+from tests.engine.owners import owner_of
+from tests.engine.templates import template_with
 from tests.support.fake_provider import LIMITS, FakeAdapter, FakeProvider
 
 TYPE = "letters"
@@ -119,6 +123,12 @@ class Lane:
 MakeLane = Callable[..., Any]
 
 
+@pytest.fixture(scope="session")
+def template(shared_server: EmbeddedServer, admin: psycopg.Connection[Any]) -> str:
+    """The engine, and a table `outputs` of the application that `persist` writes to."""
+    return template_with("outputs (job_id uuid, text text not null)", shared_server, admin)
+
+
 @pytest.fixture
 async def make_lane(dsn: str) -> AsyncIterator[MakeLane]:
     """Make a lane: `make_lane(limits=..., attempts=2)`; the other keywords are the type's policy."""
@@ -134,13 +144,12 @@ async def make_lane(dsn: str) -> AsyncIterator[MakeLane]:
         app.lane(TYPE, **{"build": build, "accept": accept, "audit": Audit.FULL, **(lane or {}), **policy})
         await app.open()
         await app.sync_types()
-        made = Lane(app, dsn, await asyncpg.connect(dsn), side)
+        made = Lane(app, dsn, owner_of(app), side)
         opened.append(made)
         return made
 
     yield make
     for lane in opened:
-        await lane.owner.close()
         await lane.app.close()
 
 

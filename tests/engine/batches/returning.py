@@ -170,12 +170,11 @@ async def store(job: Any, _args: Any, result: str, connection: Any) -> None:
 
 
 async def make_home(make_lane: MakeLane, **options: Any) -> Home:
-    """A lane whose provider is a `Side`; the table `outputs` is there for `persist`."""
+    """A lane whose provider is a `Side`."""
     side = Side()
     limits = options.get("limits", LIMITS)
     made = await make_lane(provider=side, **options)
     made.app.use_adapters({"fake": lambda url: ReturningAdapter(side, limits=limits, base_url=url)})
-    await made.owner.execute("create table outputs (job_id uuid, text text not null)")
     return Home(made.app, made.dsn, made.owner, side)
 
 

@@ -19,6 +19,7 @@ from penstock.emulator.batches import Batch
 from penstock.emulator.clock import Clock
 from penstock.store import clock
 from tests.engine.batches.conftest import COLLECTOR, SUBMITTER, TYPE, accept
+from tests.engine.owners import owner_of
 from tests.support.emulator import BATCH_SECONDS
 
 OPENAI, GEMINI, ANTHROPIC = "openai_responses", "gemini_generate", "anthropic_messages"
@@ -172,7 +173,4 @@ async def world(dsn: str, emulator: Emulator, kind: str) -> AsyncIterator[World]
     app = make_app(dsn, kind, emulator)
     async with app:
         await app.sync_types()
-        owner = await asyncpg.connect(dsn)
-        await owner.execute("create table outputs (job_id uuid, text text not null)")
-        yield World(app, dsn, owner, emulator, kind)
-        await owner.close()
+        yield World(app, dsn, owner_of(app), emulator, kind)

@@ -6,7 +6,6 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
 
-import asyncpg
 import pytest
 
 from penstock import Failed, FailureClass, Penstock
@@ -16,6 +15,7 @@ from penstock.emulator.sentences import FOREIGN
 from penstock.providers.openai_responses import OpenAIResponses
 from penstock.providers.port import BatchLimits
 from tests.engine.batches.scenarios import OPENAI, World, emulator, everywhere, make_app, started
+from tests.engine.owners import owner_of
 
 __all__ = ["emulator", "started"]
 
@@ -45,12 +45,7 @@ def accept(_job: Any, _args: Any, answer: Answer) -> str:
 async def opened(app: Penstock, dsn: str, emulator: Emulator, kind: str = OPENAI) -> AsyncIterator[World]:
     async with app:
         await app.sync_types()
-        owner = await asyncpg.connect(dsn)
-        try:
-            await owner.execute("create table outputs (job_id uuid, text text not null)")
-            yield World(app, dsn, owner, emulator, kind)
-        finally:
-            await owner.close()
+        yield World(app, dsn, owner_of(app), emulator, kind)
 
 
 async def letter(world: World, number: int) -> tuple[str, str, int]:

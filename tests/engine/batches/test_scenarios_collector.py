@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncpg
 import pytest
 
 from penstock.contract.calls import Route
@@ -27,6 +26,7 @@ from tests.engine.batches.scenarios import (
     where_files_are,
     world,
 )  # fmt: skip
+from tests.engine.owners import owner_of
 from tests.support.emulator import BATCH_SECONDS
 
 __all__ = ["emulator", "started", "world"]
@@ -245,12 +245,10 @@ async def test_scenario_9_a_batch_that_vanishes_is_told_of_and_given_up_at_its_d
 @everywhere
 async def test_scenario_9_the_key_of_another_project_loses_nothing(dsn: str, kind: str) -> None:
     with Emulator(finish_after=BATCH_SECONDS, frozen=True, keys={"ours": "a", "theirs": "b"}) as provider:
-        owner = await asyncpg.connect(dsn)
-        await owner.execute("create table outputs (job_id uuid, text text not null)")
         both = [make_app(dsn, kind, provider, key=key) for key in ("ours", "theirs")]
         async with both[0] as ours, both[1] as theirs:
             await ours.sync_types()
-            world = World(ours, dsn, owner, provider, kind)
+            world = World(ours, dsn, owner_of(ours), provider, kind)
             await world.send()
             world.app = theirs
             for _ in range(3):
@@ -262,7 +260,6 @@ async def test_scenario_9_the_key_of_another_project_loses_nothing(dsn: str, kin
             await world.come_back(hours=1)
 
             assert await world.ends() == [DONE] * 5
-        await owner.close()
 
 
 @everywhere

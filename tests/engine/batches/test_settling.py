@@ -26,6 +26,7 @@ from tests.engine.batches.returning import (
     make_home,
     store,
 )
+from tests.engine.owners import owner_of
 from tests.support.fake_provider import FakeBatch
 
 
@@ -315,9 +316,7 @@ async def staged(dsn: str) -> Any:
 
     await app.open()
     await app.sync_types()
-    owner = await asyncpg.connect(dsn)
-    yield Home(app, dsn, owner, side), seen
-    await owner.close()
+    yield Home(app, dsn, owner_of(app), side), seen
     await app.close()
 
 

@@ -15,6 +15,7 @@ from penstock.contract.claims import Trigger
 from penstock.emulator import Emulator
 from penstock.store import clock
 from tests.engine.batches.conftest import COLLECTOR, SUBMITTER, TYPE, accept
+from tests.engine.owners import owner_of
 from tests.support.emulator import BATCH_SECONDS, emulator
 
 __all__ = ["emulator"]
@@ -58,9 +59,7 @@ async def world(dsn: str, emulator: Emulator) -> AsyncIterator[World]:
         await app.sync_types()
         for n in range(5):
             await app.enqueue(TYPE, {"n": n})
-        owner = await asyncpg.connect(dsn)
-        yield World(app, owner, emulator)
-        await owner.close()
+        yield World(app, owner_of(app), emulator)
 
 
 @pytest.mark.contract("A-40", "Q-74")

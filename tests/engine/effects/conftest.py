@@ -7,9 +7,12 @@ from collections.abc import AsyncIterator
 from typing import Any
 
 import asyncpg
+import psycopg
 import pytest
 
 from penstock import Absent, Found
+from penstock.embedded import EmbeddedServer
+from tests.engine.templates import template_with
 
 
 class Outside:
@@ -44,6 +47,12 @@ class Outside:
         return sum(self.performed.values())
 
 
+@pytest.fixture(scope="session")
+def template(shared_server: EmbeddedServer, admin: psycopg.Connection[Any]) -> str:
+    """The engine, and a table of the application."""
+    return template_with("public.writes (job_id uuid, claim_seq bigint, note text)", shared_server, admin)
+
+
 @pytest.fixture
 def outside() -> Outside:
     return Outside()
@@ -51,8 +60,7 @@ def outside() -> Outside:
 
 @pytest.fixture
 async def owner(dsn: str) -> AsyncIterator[asyncpg.Connection[Any]]:
-    """The application's own connection, with a table of its own."""
+    """The application's own connection."""
     connection = await asyncpg.connect(dsn)
-    await connection.execute("create table public.writes (job_id uuid, claim_seq bigint, note text)")
     yield connection
     await connection.close()

@@ -55,8 +55,7 @@ async def until_waiting(watch: asyncpg.Connection[Any], sessions: int = 1) -> No
 class Ear:
     """Hears what is notified on the channels."""
 
-    connection: asyncpg.Connection[Any]
-    sender: asyncpg.Connection[Any]
+    connection: asyncpg.Connection[Any]  # the owner's: a session hears itself as others do, once it has committed
     heard: list[tuple[str, str]] = field(default_factory=list)
     senders: list[int] = field(default_factory=list)  # the sessions that poked
     arrived: asyncio.Event = field(default_factory=asyncio.Event)
@@ -83,7 +82,7 @@ class Ear:
     async def all(self) -> list[tuple[str, str]]:
         """Every poke that was committed before now: notifications arrive in the order of the commits."""
         self.marks += 1
-        await self.sender.execute("select pg_notify('mark', $1)", str(self.marks))
+        await self.connection.execute("select pg_notify('mark', $1)", str(self.marks))
         async with asyncio.timeout(10):
             while ("mark", str(self.marks)) not in self.heard:
                 self.arrived.clear()
@@ -168,10 +167,9 @@ def told(monkeypatch: pytest.MonkeyPatch) -> list[bool]:
 async def office(dsn: str) -> AsyncIterator[Office]:
     app = declare_types(Penstock(dsn))
     owner = await asyncpg.connect(dsn)
-    ear = Ear(await asyncpg.connect(dsn), owner)
+    ear = Ear(owner)
     await ear.listen()
     async with app:
         await app.sync_types()
         yield Office(app, dsn, owner, ear)
-    await ear.connection.close()
     await owner.close()

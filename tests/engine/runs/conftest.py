@@ -18,6 +18,7 @@ from penstock.contract.contract_types import complaint_rewrite
 from penstock.engine.bounded import TimedRun
 from penstock.engine.dispatcher import Dispatched
 from penstock.store import clock
+from tests.engine.owners import owner_of
 
 FUNCTION = "rewrite_batch_submitter"
 TYPE = "complaint_rewrite"
@@ -112,13 +113,12 @@ async def build(dsn: str) -> AsyncIterator[Build]:
         app.job_function(FUNCTION, job_type, every=timedelta(minutes=15))
         await app.open()
         await app.sync_types()
-        press = Press(app, dsn, await asyncpg.connect(dsn), provider)
+        press = Press(app, dsn, owner_of(app), provider)
         opened.append(press)
         return press
 
     yield make
     for press in opened:
-        await press.owner.close()
         await press.app.close()
 
 

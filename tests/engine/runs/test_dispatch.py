@@ -71,14 +71,16 @@ async def test_jobs_that_are_not_due_do_not_start_a_run(press: Press) -> None:
 @pytest.mark.contract("C-23")
 async def test_enqueueing_a_scheduled_type_wakes_nobody(press: Press) -> None:
     heard: list[str] = []
-    await press.owner.add_listener("penstock_jobs", lambda *args: heard.append(str(args[-1])))
+    listening = await asyncpg.connect(press.dsn)
+    await listening.add_listener("penstock_jobs", lambda *args: heard.append(str(args[-1])))
 
     await press.fill(2)
-    await press.owner.execute("select penstock.enqueue('complaint_rewrite', '{\"n\": 9}')")
+    await listening.execute("select penstock.enqueue('complaint_rewrite', '{\"n\": 9}')")
     await press.app.pool.execute("select pg_notify('penstock_jobs', 'last')")
     async with asyncio.timeout(10):
         while "last" not in heard:
-            await press.owner.execute("select 1")
+            await listening.execute("select 1")
+    await listening.close()
 
     assert heard == ["last"]
 

@@ -140,7 +140,7 @@ class World:
     worker: Reviews
     harness: Harness
     owner: asyncpg.Connection[Any]
-    operator: asyncpg.Connection[Any]
+    operator_dsn: str
     source: FakeSource
     critic: Critic
     channel: FakeChannel
@@ -221,8 +221,7 @@ async def make_world(dsn: str, role_dsn: Callable[[str], str], log: StringIO) ->
         await harness.worker(adapters=lambda: worker.app.adapters)
         owner = await asyncpg.connect(dsn)
         harness.clock = Clock(owner)  # a worker may not wind it
-        operator = await asyncpg.connect(role_dsn(OPERATOR))
-        world = World(orchestrator, worker, harness, owner, operator, *outside, log)
+        world = World(orchestrator, worker, harness, owner, role_dsn(OPERATOR), *outside, log)
         opened.append(world)
         return world
 
@@ -231,7 +230,6 @@ async def make_world(dsn: str, role_dsn: Callable[[str], str], log: StringIO) ->
         await world.harness.__aexit__(None, None, None)
         await world.orchestrator.app.close()
         await world.owner.close()
-        await world.operator.close()
 
 
 @pytest.fixture

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 from uuid import UUID
 
+import asyncpg
 import pytest
 
 from penstock import Failed, FailureClass
@@ -84,11 +85,14 @@ async def test_the_fifth_failure_of_notify_is_a_dead_letter_of_notify_alone(worl
 
 async def worked_through(world: World, dead_letter_id: UUID, *, full_restart: bool = False) -> UUID:
     """The steps of the operator up to the replay, whose job is returned."""
-    db, who = world.operator, "olga"
-    await dead_letters.triage(db, dead_letter_id, Cause.TRANSIENT, operator=who)
-    await dead_letters.remediate(db, dead_letter_id, "the mail server is back", operator=who)
-    await dead_letters.validate(db, dead_letter_id, ticket="OPS-1", replay_safe=True, operator=who)
-    return await replay.replay(db, dead_letter_id, operator=who, full_restart=full_restart)
+    db, who = await asyncpg.connect(world.operator_dsn), "olga"
+    try:
+        await dead_letters.triage(db, dead_letter_id, Cause.TRANSIENT, operator=who)
+        await dead_letters.remediate(db, dead_letter_id, "the mail server is back", operator=who)
+        await dead_letters.validate(db, dead_letter_id, ticket="OPS-1", replay_safe=True, operator=who)
+        return await replay.replay(db, dead_letter_id, operator=who, full_restart=full_restart)
+    finally:
+        await db.close()
 
 
 @pytest.mark.contract("E-41", "E-42", "E-26", "C-51")

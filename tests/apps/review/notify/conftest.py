@@ -6,7 +6,6 @@ the rights that it will have.
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
@@ -35,27 +34,20 @@ ADA, BOB, EVE = "ada@example.org", "bob@example.org", "eve@example.org"
 
 
 class Office:
-    """What the stage needs of the application: channels, and connections of its own."""
+    """What the stage needs of the application: channels, and connections."""
 
-    def __init__(self, app: Penstock, channels: Channels, role_dsn: str) -> None:
+    def __init__(self, app: Penstock, channels: Channels) -> None:
         self.app = app
         self.channels = channels
-        self._dsn = role_dsn
-        self._pool: Any = None
-        self._opening = asyncio.Lock()
 
     @asynccontextmanager
     async def connection(self) -> AsyncIterator[Any]:
-        async with self._opening:
-            if self._pool is None:
-                self._pool = await asyncpg.create_pool(self._dsn, min_size=1, max_size=4)
-        async with self._pool.acquire() as connection:
+        """One that the application has at hand: it has the same login, and this is a test of neither's pool."""
+        async with (await self.app._open_producer()).connection() as connection:
             yield connection
 
     async def close(self) -> None:
         await self.channels.close()
-        if self._pool is not None:
-            await self._pool.close()
 
 
 @dataclass
@@ -176,7 +168,7 @@ async def post(dsn: str, role_dsn: Callable[[str], str], log: StringIO) -> Async
     mail, hook = Provider("smtp", events=events), Provider("webhook", events=events)
     channels.use("smtp", mail)
     channels.use("webhook", hook)
-    office = Office(app, channels, role_dsn(WORKER))
+    office = Office(app, channels)
     policy = review_processing()
     declared = app.type(
         policy.job_type, **{f.name: getattr(policy, f.name) for f in fields_of(policy) if f.name != "job_type"}
