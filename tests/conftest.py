@@ -11,6 +11,7 @@ PG=15 runs everything on the installed PostgreSQL 15.
 """
 
 import gc
+import math
 import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -60,6 +61,19 @@ def pytest_collection_finish() -> None:
     gc.freeze()
     gc.set_threshold(GARBAGE)
     gc.enable()
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Begin with the longest tests, spread over the workers: one that begins last keeps two processors waiting."""
+    workers = int(os.environ.get("PYTEST_XDIST_WORKER_COUNT", "1"))
+    longest = [item for item in items if item.get_closest_marker("long")]
+    others = [item for item in items if not item.get_closest_marker("long")]
+    share = math.ceil(len(others) / workers)  # xdist gives each worker one piece of the list to begin with
+    items[:] = [
+        item
+        for number in range(workers)
+        for item in (*longest[number::workers], *others[number * share : (number + 1) * share])
+    ]
 
 
 @pytest.fixture(scope="session")

@@ -22,6 +22,7 @@ from penstock.demo.view import View
 from tests.support.processes import run_penstock
 
 
+@pytest.mark.long
 @pytest.mark.contract("C-31", "C-36", "C-60", "C-61", "C-65")
 def test_the_play_keeps_every_promise_and_leaves_nothing_behind(home: Path) -> None:
     done = run_penstock(["demo"], None, env={"TMPDIR": str(home)})

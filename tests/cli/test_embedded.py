@@ -6,12 +6,15 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 from penstock.embedded import EmbeddedServer
 from penstock.store import lines, migrate, schema
 from tests.migrations.conftest import LEDGER
 from tests.support.processes import ROOT, WorkerProcess, run_penstock
 
 
+@pytest.mark.long
 def test_the_first_worker_prepares_the_embedded_server_and_runs_as_the_role_for_it(home: Path) -> None:
     env = {"PENSTOCK_HOME": str(home)}
     worker = WorkerProcess(None, "--types", "noop", env=env)
@@ -30,6 +33,7 @@ def test_the_first_worker_prepares_the_embedded_server_and_runs_as_the_role_for_
     assert not EmbeddedServer(home).status().running, "the last one to leave stops the server"
 
 
+@pytest.mark.long
 def test_the_lines_of_installed_applications_are_brought_up_too(home: Path, tmp_path: Path) -> None:
     env = {"PENSTOCK_HOME": str(home), "PYTHONPATH": os.pathsep.join([str(tmp_path), str(ROOT)])}
     assert run_penstock(["jobs", "list"], None, env=env).returncode == 0

@@ -44,7 +44,9 @@ def main(live: Child = child) -> None:
     """Fork on demand, and tell of deaths; *live* is the whole life of a forked process."""
     reader, writer = os.pipe()
     os.set_blocking(writer, False)
-    signal.signal(signal.SIGCHLD, lambda *_: os.write(writer, b"."))
+    # A handler in Python would run when `select` returns, which for a death just before it is never
+    signal.set_wakeup_fd(writer)
+    signal.signal(signal.SIGCHLD, lambda *_: None)
     buffer = b""
     while True:
         ready, _, _ = select.select([0, reader], [], [])
@@ -69,6 +71,7 @@ def obey(order: dict[str, Any], live: Child) -> bool:
     if pid == 0:
         status = 1
         try:
+            signal.set_wakeup_fd(-1)
             null = os.open(os.devnull, os.O_RDWR)
             os.dup2(null, 0)
             os.dup2(null, 1)

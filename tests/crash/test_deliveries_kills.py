@@ -9,6 +9,8 @@ import pytest
 
 from tests.crash import deliveries
 
+pytestmark = pytest.mark.long
+
 
 @pytest.mark.contract("N-36", "N-37", "N-25", "C-42", "C-61")
 @pytest.mark.parametrize(("policy", "count", "kills"), [("send_again", 21, 6), ("hold", 9, 3)])

@@ -9,6 +9,8 @@ import pytest
 
 from tests.crash import homes
 
+pytestmark = pytest.mark.long
+
 
 @pytest.mark.contract("A-08", "A-48", "A-76", "L-67", "C-60")
 async def test_whoever_is_killed_no_home_sees_another_and_no_unit_has_two_outputs(

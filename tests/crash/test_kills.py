@@ -13,6 +13,8 @@ if TYPE_CHECKING:
 
     from tests.support import servers
 
+pytestmark = pytest.mark.long
+
 
 @pytest.mark.contract("D-81", "D-84", "C-31", "C-60", "C-61")
 async def test_fifty_killed_workers_lose_nothing_and_double_nothing(

@@ -6,6 +6,8 @@ import pytest
 
 from tests.crash import lane
 
+pytestmark = pytest.mark.long
+
 
 @pytest.mark.contract("C-36", "C-61", "C-66", "A-57", "A-95")
 async def test_killed_submitters_and_collectors_lose_no_item_and_store_no_output_twice(dsn: str) -> None:

@@ -11,6 +11,8 @@ from penstock.apps.vault.migrations import LINE
 from penstock.store import migrate
 from tests.crash import takeover
 
+pytestmark = pytest.mark.long
+
 
 @pytest.mark.contract("D-70", "C-17", "D-80", "D-81")
 async def test_an_outbox_goes_up_and_down_under_everybodys_hands_and_nothing_is_lost_or_doubled(

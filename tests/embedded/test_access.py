@@ -17,7 +17,7 @@ from sqlalchemy.ext.asyncio import create_async_engine
 
 from penstock.embedded import Binaries, EmbeddedServer, EmbeddedServerError, default_home, installed, packaged
 from penstock.embedded.accounts import Account
-from tests.support import clusters
+from tests.support import clusters, seeds
 
 as_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root can become somebody else")
 NOBODY = pwd.getpwnam("nobody")
@@ -44,6 +44,7 @@ def run_as_nobody(code: str, home: Path, programs: Binaries) -> str:
 def looked_at() -> Iterator[EmbeddedServer]:
     """One running server for all tests that only look at it."""
     server = EmbeddedServer(clusters.new_home("penstock-home-"), settings=clusters.SURVIVES_A_KILL)
+    seeds.sow(server, "empty", lambda _: None)
     server.start()
     yield server
     clusters.remove_server(server)

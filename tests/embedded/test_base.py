@@ -13,7 +13,7 @@ import pytest
 
 from penstock.embedded import EmbeddedServer
 from penstock.store.roles import ROLES
-from tests.support import clusters
+from tests.support import clusters, seeds
 from tests.support.servers import PrivateServer
 
 ROOT = Path(__file__).parents[2]
@@ -93,6 +93,7 @@ async def test_a_private_server_can_be_killed_and_comes_back_with_its_data(serve
 def test_a_test_run_that_was_killed_is_cleared_away_by_the_next() -> None:
     home = clusters.new_home()
     abandoned = EmbeddedServer(home, clusters.binaries_under_test(), clusters.UNSAFE_BUT_FAST)
+    seeds.sow(abandoned, "empty", lambda _: None)
     abandoned.start()
     lock = home / "run.lock"
     with lock.open("w") as file:

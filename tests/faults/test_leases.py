@@ -88,6 +88,7 @@ async def test_a_job_that_another_worker_has_taken_over_stops_here_and_its_resul
         assert await store.complete(floor.owner, "other", [other]) == []
 
 
+@pytest.mark.long
 @pytest.mark.contract("C-20")
 async def test_a_slow_database_costs_no_lease(floor: Floor, proxy: Proxy, monkeypatch: pytest.MonkeyPatch) -> None:
     """Fault 33 at a twentieth: every request takes a fifth of the heartbeat's patience longer, from the start."""

@@ -32,15 +32,12 @@ TABLES: Final = (
 class Ground:
     """Jobs by number on a database; every method answers what the model's answers."""
 
-    def __init__(self, app: Penstock) -> None:
+    def __init__(self, app: Penstock, db: Db | None = None) -> None:
         self.app = app
+        self.db: Db = db or app.pool  # for whoever needs no connection of his own
         self.ids: list[UUID] = []
+        self._numbers: dict[UUID, int] = {}
         self._claims: dict[tuple[int, int], Claim] = {}
-
-    @property
-    def db(self) -> Db:
-        """The pool, for whoever needs no connection of his own."""
-        return self.app.pool
 
     async def declare(self, *types: Type) -> None:
         """Write the policies of *types*."""
@@ -64,9 +61,10 @@ class Ground:
 
     def number(self, job_id: UUID) -> int:
         """The number of a job, which a job that has none yet gets now."""
-        if job_id not in self.ids:
+        if job_id not in self._numbers:
+            self._numbers[job_id] = len(self.ids)
             self.ids.append(job_id)
-        return self.ids.index(job_id)
+        return self._numbers[job_id]
 
     async def take(self, worker: str, types: Sequence[Type], limit: int, db: Db | None = None) -> list[Ticket]:
         """A set claim."""

@@ -98,9 +98,9 @@ class Track:
 @pytest.fixture
 async def track(dsn: str) -> AsyncIterator[Track]:
     async with Penstock(dsn, notify="off") as app:
-        ground = Ground(app)
-        await ground.declare(TYPE)
         connections = [await asyncpg.connect(dsn) for _ in range(3)]
+        ground = Ground(app, connections[0])
+        await ground.declare(TYPE)
         yield Track(ground, *connections)
         for connection in connections:
             await connection.close()

@@ -34,11 +34,14 @@ USERS_TEST = """
 """
 
 
+@pytest.mark.long
 def test_users_get_a_fresh_database_and_a_harness_for_each_test(
     pytester: pytest.Pytester, database: clusters.Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("PENSTOCK_TEST_DSN", database.server.superuser_url("postgres"))
+    monkeypatch.setenv("PYTEST_DISABLE_PLUGIN_AUTOLOAD", "1")  # all others would cost seconds to load
     pytester.makeini("[pytest]\nasyncio_mode = auto\n")
     pytester.makeconftest('pytest_plugins = ["penstock.testing.pytest_plugin"]')
     Path(pytester.path, "test_users.py").write_text(textwrap.dedent(USERS_TEST))
-    pytester.runpytest_subprocess("-q", "-p", "no:cacheprovider").assert_outcomes(passed=2)
+    ran = pytester.runpytest_subprocess("-q", "-p", "pytest_asyncio.plugin", "-p", "no:cacheprovider")
+    ran.assert_outcomes(passed=2)

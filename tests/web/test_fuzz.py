@@ -26,6 +26,8 @@ from tests.apps.rewrite.estate import TYPE_ROW
 from tests.apps.vault.typed import TYPE_ROW as ENRICHMENT_ROW
 from tests.web.conftest import HOME, RECIPIENT, REVIEW_ROW, SENDER, SOURCES, Keys, bearer
 
+pytestmark = pytest.mark.long
+
 STREAM: Final = "/rewrites/stream"  # without an end
 EXAMPLES: Final = 25
 CHECKS: Final = [
