@@ -11,8 +11,8 @@ DELIVERIES ?= 1000
 DELIVERIES_KILLS ?= 200
 ROWS ?= 100000
 SEED ?= 1
-# Half again as many as there are processors: for a third of its time a test waits for other processes
-WORKERS ?= $(shell echo $$(( ($$(nproc) * 3 + 1) / 2 )))
+# Twice as many as there are processors: for half of its time a test waits for other processes
+WORKERS ?= $(shell echo $$(( $$(nproc) * 2 )))
 ARGS ?=
 
 BIN := .venv/bin
@@ -85,7 +85,7 @@ clean: ## Remove what make made: environment, caches, reports
 
 $(READY): pyproject.toml uv.lock | $(UV_FILE)
 	@echo "Installing the locked packages into .venv ..."
-	@$(UV) sync --locked --all-extras --quiet
+	@$(UV) sync --locked --all-extras --compile-bytecode --quiet
 	@mkdir -p build
 	@touch $@
 
