@@ -86,6 +86,7 @@ clean: ## Remove what make made: environment, caches, reports
 $(READY): pyproject.toml uv.lock | $(UV_FILE)
 	@echo "Installing the locked packages into .venv ..."
 	@$(UV) sync --locked --all-extras --compile-bytecode --quiet
+	@$(BIN)/python -m compileall -q -j 0 src
 	@mkdir -p build
 	@touch $@
 
