@@ -14,6 +14,7 @@ import gc
 import math
 import os
 from collections.abc import Callable, Iterator
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -49,6 +50,18 @@ def pytest_unconfigure(config: pytest.Config) -> None:
     if lock is not None:
         clusters.remove_server(clusters.session_server())
         os.close(lock)
+
+
+def pytest_collection(session: pytest.Session) -> None:
+    """Import all tests, each worker from another one on: what one of them has compiled, the others need not."""
+    worker = os.environ.get("PYTEST_XDIST_WORKER")
+    if worker is None or session.config.args_source is not pytest.Config.ArgsSource.TESTPATHS:
+        return
+    root = session.config.rootpath
+    names = [".".join(path.relative_to(root).with_suffix("").parts) for path in sorted(root.glob("tests/**/test_*.py"))]
+    begin = len(names) * int(worker.removeprefix("gw")) // int(os.environ["PYTEST_XDIST_WORKER_COUNT"])
+    for name in names[begin:] + names[:begin]:
+        import_module(name)
 
 
 def pytest_collection_finish() -> None:
