@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import fcntl
 from typing import Any
 
 import psycopg
@@ -12,16 +11,14 @@ from tests.support import clusters
 
 
 def template_with(table: str, server: EmbeddedServer, admin: psycopg.Connection[Any]) -> str:
-    """Make a template of the engine and *table*, once for all workers of a run; returns its name.
+    """Make a template of the engine and *table*; returns its name.
 
     A database whose tables are those of its template can be used again.
     """
+
+    def furnish(dsn: str) -> None:
+        with psycopg.connect(dsn, autocommit=True) as owner:
+            owner.execute(f"create table {table}")
+
     name = f"{clusters.BARE_TEMPLATE}_{table.partition(' ')[0].rpartition('.')[2]}"
-    with (server.path / f"{name}.lock").open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        if not admin.execute("select from pg_database where datname = %s", [name]).fetchall():
-            admin.execute(f"create database {name} template {clusters.BARE_TEMPLATE} owner penstock")
-            with psycopg.connect(server.url(database=name), autocommit=True) as owner:
-                owner.execute(f"create table {table}")
-            admin.execute(f"alter database {name} allow_connections false")
-    return name
+    return clusters.template_from(clusters.BARE_TEMPLATE, name, furnish, server, admin)

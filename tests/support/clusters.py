@@ -102,13 +102,25 @@ def create_roles(superuser_dsn: str) -> None:
 def prepare(server: EmbeddedServer) -> None:
     """Start the shared server and build its template, unless another worker did."""
     server.start()
-    with _exclusive(server.path / "template.lock"):
+    with exclusive(server.path / "template.lock"):
         done = server.path / "template.done"
         if done.exists():
             return
         create_roles(server.superuser_url())
         _make_template(server)
         done.touch()
+
+
+def template_from(
+    base: str, name: str, furnish: Callable[[str], object], server: EmbeddedServer, admin: psycopg.Connection[Any]
+) -> str:
+    """Make another template from *base*, once for all workers of a run; *furnish* gets its owner's DSN."""
+    with exclusive(server.path / f"{name}.lock"):
+        if not admin.execute("select from pg_database where datname = %s", [name]).fetchall():
+            admin.execute(f"create database {name} template {base} owner penstock")
+            furnish(server.url(database=name))
+            admin.execute(f"alter database {name} allow_connections false")
+    return name
 
 
 def clone(server: EmbeddedServer, admin: psycopg.Connection[Any], template: str = TEMPLATE) -> Database:
@@ -181,7 +193,8 @@ def _outside_any_loop(call: Callable[[], object]) -> None:
 
 
 @contextmanager
-def _exclusive(path: Path) -> Iterator[None]:
+def exclusive(path: Path) -> Iterator[None]:
+    """Let one process of a run at a time go on; *path* is the lock."""
     with path.open("w") as file:
         fcntl.flock(file, fcntl.LOCK_EX)
         yield

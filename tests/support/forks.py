@@ -152,7 +152,7 @@ class ForkServer:
 
     def _begin(self, path: Path) -> None:
         """Start the server, unless another worker of the run does."""
-        with clusters._exclusive(self.directory / "forks.lock"), self._log.open("a") as log:
+        with clusters.exclusive(self.directory / "forks.lock"), self._log.open("a") as log:
             if path.exists():
                 return
             options = ["--preload"] if self.preload else []

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import fcntl
 from collections.abc import Iterator
 from typing import Any
 
@@ -21,13 +20,11 @@ BEFORE = "penstock_template_outbox"
 @pytest.fixture(scope="session")
 def before(shared_server: EmbeddedServer, admin: psycopg.Connection[Any]) -> str:
     """A template of that time, made once for all workers of a run."""
-    with (shared_server.path / "outbox.lock").open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        if not admin.execute("select from pg_database where datname = %s", [BEFORE]).fetchall():
-            admin.execute(f"create database {BEFORE} template {clusters.TEMPLATE} owner penstock")
-            migrate.downgrade(shared_server.url(database=BEFORE), "0001", of=[LINE])
-            admin.execute(f"alter database {BEFORE} allow_connections false")
-    return BEFORE
+
+    def go_back(dsn: str) -> None:
+        migrate.downgrade(dsn, "0001", of=[LINE])
+
+    return clusters.template_from(clusters.TEMPLATE, BEFORE, go_back, shared_server, admin)
 
 
 @pytest.fixture
