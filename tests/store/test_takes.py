@@ -113,3 +113,12 @@ async def test_a_mark_says_where_to_begin(hatch: Hatch) -> None:
     marks.advance(claims)
     assert [claim.job_id for claim in await hatch.take(10, marks)] == [third]
     assert await hatch.ids() == [first]
+
+
+async def test_a_set_comes_in_its_order_however_the_rows_lie_in_the_table(hatch: Hatch) -> None:
+    jobs = [await hatch.app.enqueue("echo") for _ in range(4)]
+    for job_id in reversed(jobs):  # each is written anew behind the others
+        await hatch.db.execute("update penstock.jobs set updated_at = penstock.now() where job_id = $1", job_id)
+    await hatch.db.execute("set enable_indexscan = off; set enable_bitmapscan = off")
+
+    assert await hatch.ids() == jobs

@@ -93,10 +93,10 @@ async def take(
     """Take up to *limit* ready jobs for *worker*; the rest stay queued (Q-58)."""
     if len(types) == 1:
         rows = await db.fetch(sql("claims/take_of_one"), types[0], limit, worker, run, *marks[0], leases[0])
-        return [Claim(row) for row in rows]
+        return _in_order(rows)
     priorities, created, ids = zip(*marks, strict=True)
     rows = await db.fetch(sql("claims/take"), types, limit, worker, run, priorities, created, ids, leases)
-    return [Claim(row) for row in rows]
+    return _in_order(rows)
 
 
 async def take_gated(
@@ -104,7 +104,12 @@ async def take_gated(
 ) -> list[Claim]:
     """The same for a type with limits, a pause or a breaker: nothing comes back while its gate is shut."""
     rows = await db.fetch(sql("claims/take_gated"), job_type, worker, lease, limit, run)
-    return [Claim(row) for row in rows]
+    return _in_order(rows)
+
+
+def _in_order(rows: Iterable[Any]) -> list[Claim]:
+    """Claims as they are to be started; an UPDATE returns its rows as they lie in the table."""
+    return sorted(map(Claim, rows), key=lambda claim: (claim.priority, claim.created_at, claim.job_id))
 
 
 async def promote(db: Db, types: Sequence[str]) -> int:
