@@ -58,6 +58,7 @@ POINTS: Final = {
 }
 CREW: Final = (SUBMITTER, SUBMITTER, COLLECTOR, COLLECTOR)
 PER_ROUND: Final = 100  # messages, at most
+MORE: Final = 20  # when everything has ended and nobody can be killed at work
 MOST_ROUNDS: Final = 200  # without a kill, after which everything must have ended
 UNKIND: Final = 0.03  # of the messages get an answer that must be refused
 CANCELED: Final = 0.02
@@ -119,6 +120,10 @@ class Campaign:
             self.sent[done.rewrite_request_id] = home_id, canary
         self.verdict.requests = len(self.sent)
 
+    async def more(self) -> int:
+        """How many messages to add when all have been sent: those who have nothing to do pass no point to die at."""
+        return 0 if await self.busy() else MORE
+
     async def cancel_some(self) -> None:
         """An operator cancels a few jobs, wherever they are."""
         rows = await self.operator.fetch("select job_id from penstock.jobs where finished_at is null order by job_id")
@@ -172,13 +177,13 @@ async def run(
     dsn: str, role_dsn: Callable[[str], str], logs: list[Path], *, requests: int, count: int, kills: int, seed: int,
     progress: Callable[[Verdict], None] = lambda _: None,
 ) -> Verdict:  # fmt: skip
-    """Take *requests* from *count* homes through *kills* deaths, let the rest be done in peace, and check."""
+    """Take *requests* or more from *count* homes through *kills* deaths, let the rest be done in peace, and check."""
     verdict = Verdict(seed)
     async with AsyncExitStack() as stack:
         campaign = await _begin(stack, dsn, role_dsn, logs[0], verdict)
         await campaign.settle(count)
         while verdict.kills < kills or len(campaign.sent) < requests:
-            await campaign.feed(min(PER_ROUND, requests - len(campaign.sent)))
+            await campaign.feed(min(PER_ROUND, requests - len(campaign.sent)) or await campaign.more())
             await campaign.round(deadly=verdict.kills < kills)
             await campaign.cancel_some()
             await campaign.pass_time(campaign.random.choice(lane.LEAPS))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import signal
-import threading
+import time
 from dataclasses import fields
 from pathlib import Path
 from typing import Any, Final
@@ -25,13 +25,33 @@ LOOK: Final = "select status from vault.items where id = {} for update"
 STORE: Final = "update vault.items set status = 'READY_TO_CONFIRM', enrichment = '{{}}' where id = {}"
 NOTE: Final = "insert into public.effects (item_id, made_by) values ({}, {})"
 
-_stop = threading.Event()
+
+class _Stop:
+    """Whether this process was told to end.
+
+    An `Event` that a signal handler sets waits for itself for ever when the
+    signal comes while the same thread looks at it.
+    """
+
+    told = False
+
+    def tell(self, *_: object) -> None:
+        """End soon."""
+        self.told = True
+
+    def wait(self, seconds: float) -> bool:
+        """Wait so long, and say whether it was told."""
+        time.sleep(seconds)
+        return self.told
+
+
+_stop = _Stop()
 
 
 def child(order: dict[str, Any]) -> None:
     """Live as what the order says, until told to stop; an error that nobody expects is written down."""
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)
-    signal.signal(signal.SIGTERM, lambda *_: _stop.set())
+    signal.signal(signal.SIGTERM, _stop.tell)
     try:
         LIVES[order["kind"]](order)
     except Exception as error:
@@ -48,7 +68,7 @@ def connect(order: dict[str, Any]) -> psycopg.Connection[Any]:
 def poll_as_before(order: dict[str, Any]) -> None:
     """Seven columns, no lease: on the table and on the view alike."""
     with connect(order) as db:
-        while not _stop.is_set():
+        while not _stop.told:
             row = db.execute(say.OLD_CLAIM).fetchone()
             if row is None:
                 _stop.wait(IDLE)
@@ -61,7 +81,7 @@ def poll_as_before(order: dict[str, Any]) -> None:
 def poll_as_004(order: dict[str, Any]) -> None:
     """Name, lease and time to run at: on the view alone; while there is a table it waits."""
     with connect(order) as db:
-        while not _stop.is_set():
+        while not _stop.told:
             try:
                 row = db.execute(say.CLAIM, {"worker_id": order["name"]}).fetchone()
             except psycopg.errors.UndefinedColumn:

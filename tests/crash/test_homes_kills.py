@@ -18,6 +18,7 @@ async def test_whoever_is_killed_no_home_sees_another_and_no_unit_has_two_output
 ) -> None:
     verdict = await homes.run(dsn, role_dsn, [tmp_path / "workers.log"], requests=120, count=6, kills=16, seed=20261116)
     assert verdict.problems == []
-    assert (verdict.requests, verdict.kills >= 16) == (120, True)
+    assert verdict.requests >= 120
+    assert verdict.kills >= 16
     assert verdict.ends["completed"] > 80
     assert verdict.ends["failed"] > 0
