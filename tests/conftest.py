@@ -12,10 +12,11 @@ PG=15 runs everything on the installed PostgreSQL 15.
 
 import gc
 import math
+import multiprocessing
 import os
 from collections.abc import Callable, Iterator
 from contextlib import suppress
-from importlib import import_module
+from multiprocessing.context import ForkProcess
 from pathlib import Path
 from typing import Any
 
@@ -26,18 +27,17 @@ from penstock.embedded import EmbeddedServer, EmbeddedServerError
 from tests.support import clusters, servers
 from tests.support.stock import Stock
 
-pytest_plugins = ["tests.support.contract_report"]
+pytest_plugins = ["tests.support.contract_report", "tests.support.parallel"]
 
 RUN_LOCK = pytest.StashKey[int]()
+STARTER = pytest.StashKey[ForkProcess]()
 GARBAGE = 20_000  # new objects before the youngest are looked through; Python's own is 700
 
 gc.disable()  # until the tests are collected: nothing that is imported or collected is garbage
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Name the directory of the shared server, on the controller only."""
-    if hasattr(config, "workerinput"):
-        return
+    """Name the directory of the shared server."""
     try:
         clusters.binaries_under_test()
     except EmbeddedServerError as error:
@@ -45,25 +45,34 @@ def pytest_configure(config: pytest.Config) -> None:
     _, config.stash[RUN_LOCK] = clusters.open_session_directory()
 
 
+def pytest_sessionstart(session: pytest.Session) -> None:
+    """Let another process start the server while this one collects, when many tests will need it."""
+    if session.config.getoption("--in-parallel") > 1 and not session.config.option.collectonly:
+        session.config.stash[STARTER] = multiprocessing.get_context("fork").Process(target=_start_server)
+        session.config.stash[STARTER].start()
+
+
+def _start_server() -> None:
+    with suppress(Exception):  # the first test that needs it will tell
+        clusters.prepare(clusters.session_server())
+
+
+def pytest_forked(config: pytest.Config) -> None:
+    """Leave the server, and the lock that says it is wanted, to the process that forked this one."""
+    os.close(config.stash[RUN_LOCK])
+    del config.stash[RUN_LOCK]
+    del config.stash[STARTER]
+
+
 def pytest_unconfigure(config: pytest.Config) -> None:
     """Stop the shared server, however the run ended."""
+    starter = config.stash.get(STARTER, None)
+    if starter is not None:
+        starter.join()
     lock = config.stash.get(RUN_LOCK, None)
     if lock is not None:
         clusters.remove_server(clusters.session_server())
         os.close(lock)
-
-
-def pytest_collection(session: pytest.Session) -> None:
-    """Import all tests, each worker from another one on: what one of them has compiled, the others need not."""
-    worker = os.environ.get("PYTEST_XDIST_WORKER")
-    if worker is None or session.config.args_source is not pytest.Config.ArgsSource.TESTPATHS:
-        return
-    root = session.config.rootpath
-    names = [".".join(path.relative_to(root).with_suffix("").parts) for path in sorted(root.glob("tests/**/test_*.py"))]
-    begin = len(names) * int(worker.removeprefix("gw")) // int(os.environ["PYTEST_XDIST_WORKER_COUNT"])
-    for name in names[begin:] + names[:begin]:
-        with suppress(Exception, pytest.skip.Exception):  # pytest tells of it when it collects that file
-            import_module(name)
 
 
 def pytest_collection_finish() -> None:
@@ -78,16 +87,16 @@ def pytest_collection_finish() -> None:
     gc.enable()
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Begin with the longest tests, spread over the workers: one that begins last keeps two processors waiting."""
-    workers = int(os.environ.get("PYTEST_XDIST_WORKER_COUNT", "1"))
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Begin with the longest tests, spread over the processes: one that begins last keeps two processors waiting."""
     longest = [item for item in items if item.get_closest_marker("long")]
     others = [item for item in items if not item.get_closest_marker("long")]
-    share = math.ceil(len(others) / workers)  # xdist gives each worker one piece of the list to begin with
+    processes = config.getoption("--in-parallel")
+    share = math.ceil(len(others) / processes)  # each begins with one piece of the list
     items[:] = [
         item
-        for number in range(workers)
-        for item in (*longest[number::workers], *others[number * share : (number + 1) * share])
+        for number in range(processes)
+        for item in (*longest[number::processes], *others[number * share : (number + 1) * share])
     ]
 
 

@@ -54,7 +54,12 @@ async def fetch(dsn: str, statement: str) -> object:
 def run_sample(directory: Path, source: str, *options: str) -> "subprocess.CompletedProcess[str]":
     (directory / "test_sample.py").write_text(source)
     (directory / "pytest.ini").write_text("[pytest]\nmarkers = contract(*clauses): proven\n")
-    plugins = ("-p", "xdist", "-p", "tests.support.contract_report")  # all others would cost seconds to load
+    plugins = (
+        "-p",
+        "tests.support.parallel",
+        "-p",
+        "tests.support.contract_report",
+    )  # all others would cost seconds to load
     command = [sys.executable, "-m", "pytest", *plugins, str(directory), *options]
     environment = {**os.environ, "PYTHONPATH": str(ROOT), "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"}
     return subprocess.run(command, cwd=directory, env=environment, capture_output=True, text=True, check=False)
@@ -105,10 +110,10 @@ def test_a_test_run_that_was_killed_is_cleared_away_by_the_next() -> None:
     assert not home.exists()
 
 
-@pytest.mark.parametrize("workers", ["0", "2"])
-def test_the_report_names_the_worst_outcome_and_the_clauses_of_every_test(tmp_path: Path, workers: str) -> None:
+@pytest.mark.parametrize("processes", ["1", "2"])
+def test_the_report_names_the_worst_outcome_and_the_clauses_of_every_test(tmp_path: Path, processes: str) -> None:
     report = tmp_path / "build" / "report.json"
-    run_sample(tmp_path, SAMPLE, "--contract-report", str(report), "-n", workers)
+    run_sample(tmp_path, SAMPLE, "--contract-report", str(report), "--in-parallel", processes)
     found = {name.rpartition("::")[2]: entry for name, entry in json.loads(report.read_text()).items()}
     assert found == {
         "test_proves": {"outcome": "passed", "clauses": ["Q-62", "C-31"]},

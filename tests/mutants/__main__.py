@@ -147,7 +147,7 @@ def run_tests(copy: Path, tests: tuple[str, ...] | list[str], *, stop_early: boo
         "-p",
         "no:cacheprovider",
         "--tb=short",
-        *(["-x"] if stop_early else ["-n", "2"]),
+        *(["-x"] if stop_early else ["--in-parallel", "2"]),
     ]
     return subprocess.run(
         [*command, *tests],

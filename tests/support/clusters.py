@@ -1,9 +1,9 @@
 """The PostgreSQL server of a test run, and the databases cloned from its template.
 
-All xdist workers share one server. The controller names its directory, the
-first worker that needs it starts it and prepares the template, the controller
-stops it. A run that was killed leaves its server behind; the next run finds
-the directory unlocked and clears it away.
+All processes of a run share one server. The first names its directory and
+stops it at the end; whoever needs it first starts it and prepares the template.
+A run that was killed leaves its server behind; the next run finds the
+directory unlocked and clears it away.
 """
 
 import asyncio
@@ -100,7 +100,7 @@ def create_roles(superuser_dsn: str) -> None:
 
 
 def prepare(server: EmbeddedServer) -> None:
-    """Start the shared server and build its template, unless another worker did."""
+    """Start the shared server and build its template, unless another process did."""
     server.start()
     with exclusive(server.path / "template.lock"):
         done = server.path / "template.done"
@@ -114,7 +114,7 @@ def prepare(server: EmbeddedServer) -> None:
 def template_from(
     base: str, name: str, furnish: Callable[[str], object], server: EmbeddedServer, admin: psycopg.Connection[Any]
 ) -> str:
-    """Make another template from *base*, once for all workers of a run; *furnish* gets its owner's DSN."""
+    """Make another template from *base*, once for all processes of a run; *furnish* gets its owner's DSN."""
     with exclusive(server.path / f"{name}.lock"):
         if not admin.execute("select from pg_database where datname = %s", [name]).fetchall():
             admin.execute(f"create database {name} template {base} owner penstock")

@@ -1,8 +1,8 @@
 """Write which contract clauses the tests of a run prove.
 
-`--contract-report FILE` makes the controller write
+`--contract-report FILE` writes
 {"<test id>": {"outcome": "passed", "clauses": ["Q-62", ...]}, ...}. The marks
-travel with each test's report, so it works the same with and without xdist.
+travel with each test's report, so it works the same in one process and in many.
 """
 
 import json
@@ -45,9 +45,9 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Collect on the controller only; workers have a `workerinput`."""
+    """Collect what the run tells."""
     path = config.getoption("--contract-report")
-    if path and not hasattr(config, "workerinput"):
+    if path:
         config.pluginmanager.register(ContractReport(Path(path)), "contract-report")
 
 

@@ -151,7 +151,7 @@ class ForkServer:
         return connection
 
     def _begin(self, path: Path) -> None:
-        """Start the server, unless another worker of the run does."""
+        """Start the server, unless another process of the run does."""
         with clusters.exclusive(self.directory / "forks.lock"), self._log.open("a") as log:
             if path.exists():
                 return
