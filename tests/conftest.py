@@ -24,7 +24,7 @@ import psycopg
 import pytest
 
 from penstock.embedded import EmbeddedServer, EmbeddedServerError
-from tests.support import clusters, servers
+from tests.support import clusters, forks, servers
 from tests.support.stock import Stock
 
 pytest_plugins = ["tests.support.contract_report", "tests.support.parallel"]
@@ -46,15 +46,16 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def pytest_sessionstart(session: pytest.Session) -> None:
-    """Let another process start the server while this one collects, when many tests will need it."""
+    """Let another process start the servers while this one collects, when many tests will need them."""
     if session.config.getoption("--in-parallel") > 1 and not session.config.option.collectonly:
-        session.config.stash[STARTER] = multiprocessing.get_context("fork").Process(target=_start_server)
+        session.config.stash[STARTER] = multiprocessing.get_context("fork").Process(target=_start_servers)
         session.config.stash[STARTER].start()
 
 
-def _start_server() -> None:
-    with suppress(Exception):  # the first test that needs it will tell
+def _start_servers() -> None:
+    with suppress(Exception):  # the first test that needs one will tell
         clusters.prepare(clusters.session_server())
+        forks.begin()
 
 
 def pytest_forked(config: pytest.Config) -> None:

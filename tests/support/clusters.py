@@ -38,7 +38,11 @@ SURVIVES_A_KILL: Final = {
     "max_wal_size": "4GB",
     "dynamic_shared_memory_type": "mmap",
 }
-UNSAFE_BUT_FAST: Final = {**SURVIVES_A_KILL, "synchronous_commit": "off"}
+UNSAFE_BUT_FAST: Final = {
+    **SURVIVES_A_KILL,
+    "synchronous_commit": "off",
+    "autovacuum_naptime": "1d",  # a database is dropped long before
+}
 COPIES_IN_THE_KERNEL: Final = 18  # the first version that can
 IN_THE_KERNEL: Final = {"file_copy_method": "clone"}
 

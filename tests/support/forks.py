@@ -135,28 +135,32 @@ class ForkServer:
             return child
 
     @property
+    def _path(self) -> Path:
+        return self.directory / "forks.socket"
+
+    @property
     def _log(self) -> Path:
         return self.directory / "forks.log"
 
     def _connect(self) -> socket.socket:
-        path = self.directory / "forks.socket"
-        if not path.exists():
-            self._begin(path)
+        self.begin()
         connection = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         try:
-            connection.connect(str(path))
+            connection.connect(str(self._path))
         except OSError as error:
             connection.close()
-            raise gone(self._log, f"{path} does not answer ({error.strerror})") from error
+            raise gone(self._log, f"{self._path} does not answer ({error.strerror})") from error
         return connection
 
-    def _begin(self, path: Path) -> None:
-        """Start the server, unless another process of the run does."""
+    def begin(self) -> None:
+        """Start the server, unless it is there or another process of the run does."""
+        if self._path.exists():
+            return
         with clusters.exclusive(self.directory / "forks.lock"), self._log.open("a") as log:
-            if path.exists():
+            if self._path.exists():
                 return
             options = ["--preload"] if self.preload else []
-            module = ["-m", "tests.support.fork_server", str(path), str(self.directory / "run.lock")]
+            module = ["-m", "tests.support.fork_server", str(self._path), str(self.directory / "run.lock")]
             done = subprocess.run(
                 [sys.executable, *module, *options], cwd=ROOT, env=STARTED_WITH, stdin=subprocess.DEVNULL,
                 stdout=log, stderr=log, timeout=STARTING, check=False,
@@ -174,6 +178,11 @@ def gone(log: Path, why: str) -> ForkServerGone:
 def known(env: Mapping[str, str]) -> bool:
     """Whether a fork with *env* is as good as a fresh process: its imports would have read the same."""
     return DIRECTORY in os.environ and _read_early(env) == _read_early(STARTED_WITH)
+
+
+def begin() -> None:
+    """Start the server before anybody wants a child."""
+    ForkServer(Path(os.environ[DIRECTORY])).begin()
 
 
 def start(arguments: Sequence[str], **options: Any) -> Child:
