@@ -1,8 +1,9 @@
-"""Arrays of PostgreSQL's own types are asked about once in a process, types that somebody made by each connection."""
+"""Arrays of PostgreSQL's own types are known or asked about once, types that somebody made by each connection."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
+from datetime import UTC, datetime, timedelta
 from typing import Any
 from uuid import UUID
 
@@ -26,7 +27,7 @@ def questions(monkeypatch: pytest.MonkeyPatch) -> list[set[int]]:
         return await ask(connection, typeoids, timeout)
 
     monkeypatch.setattr(asyncpg.Connection, "_introspect_types", noted)
-    monkeypatch.setattr(array_types, "_answers", {})
+    monkeypatch.setattr(array_types, "_answers", dict(array_types._answers))
     return asked
 
 
@@ -44,8 +45,9 @@ async def answered(dsn: str, statement: str, *arguments: object, prepared: bool 
 
 @pytest.mark.parametrize("prepared", [True, False])
 async def test_the_second_connection_asks_nothing_about_arrays_and_reads_the_same(
-    dsn: str, questions: list[set[int]], prepared: bool
+    dsn: str, questions: list[set[int]], prepared: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(array_types, "_answers", {})
     expected = [IDS, [3, 4], ["a", None]]
     assert await answered(dsn, ASKED, IDS, [3, 4], prepared=prepared) == expected
     assert len(questions) >= 1
@@ -68,3 +70,31 @@ async def test_a_type_that_somebody_made_is_asked_about_by_every_connection(
             [found] = await answered(dsn, statement)
             assert (tuple(found) if isinstance(expected, tuple) else found) == expected
             assert questions != []
+
+
+async def test_what_is_known_from_the_start_is_what_the_server_says(dsn: str) -> None:
+    owner = await connect.connect(dsn)
+    told = await owner.fetch(
+        """select a.oid, e.typname, a.typelem, a.typdelim from pg_type a join pg_type e on e.oid = a.typelem
+           where a.oid = any($1::oid[])""",
+        list(array_types.KNOWN),
+    )
+    await owner.close()
+    assert {oid: (name, element) for oid, name, element, _ in told} == array_types.KNOWN
+    assert {delimiter for *_, delimiter in told} == {b","}
+
+
+@pytest.mark.parametrize(
+    ("kind", "values"),
+    [
+        ("bool", [True, None]), ("bytea", [b"\0x"]), ("int2", [-1]), ("int4", [7]), ("text", ["a,b", '"']),
+        ("varchar", ["v"]), ("int8", [1 << 40]), ("timestamptz", [datetime(2026, 1, 2, tzinfo=UTC)]),
+        ("interval", [timedelta(days=1, seconds=2)]), ("uuid", IDS), ("jsonb", ['{"a": 1}']),
+    ],
+)  # fmt: skip
+async def test_a_process_that_has_just_begun_asks_nothing_about_what_is_known(
+    dsn: str, questions: list[set[int]], kind: str, values: list[object]
+) -> None:
+    assert kind in dict(array_types.KNOWN.values())
+    assert await answered(dsn, f"select $1::{kind}[], ($1::{kind}[])[1]", values) == [values, values[0]]
+    assert questions == []
