@@ -82,7 +82,6 @@ def pytest_collection_finish() -> None:
     Thousands of collected tests and all imported modules were looked through
     again and again, for a fifth of the time of a run.
     """
-    gc.collect()
     gc.freeze()
     gc.set_threshold(GARBAGE)
     gc.enable()

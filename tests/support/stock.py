@@ -46,10 +46,8 @@ from (select oid, pg_stat_get_tuples_inserted(oid) + pg_stat_get_tuples_updated(
       from unnest(%s::oid[]) as oid) as counted
 where counted.moves > 0
 """
-FUNCTIONS: Final = f"""
-select p.oid, p::text, (p.pronamespace, p.proname, p.proowner, p.proacl)::text from pg_proc p
-where p.oid >= {FIRST_OF_OURS}
-"""
+VERSIONS: Final = f"select p.oid, p.xmin::text from pg_proc p where p.oid >= {FIRST_OF_OURS}"  # who wrote it last
+LASTING: Final = "select p.oid, (p.pronamespace, p.proname, p.proowner, p.proacl)::text from pg_proc p"
 DEFINITIONS: Final = f"""
 select p.oid, pg_get_functiondef(p.oid) from pg_proc p where p.oid >= {FIRST_OF_OURS} and p.prokind in ('f', 'p')
 """
@@ -72,6 +70,7 @@ class Layout:
     seeds: Mapping[int, tuple[sql.Composed, bytes]]  # how to copy in what a table begins with
     sequences: frozenset[tuple[Any, ...]]
     definitions: Mapping[int, str]  # of functions and procedures
+    lasting: Mapping[int, str]  # what replacing a function leaves alone
 
 
 @dataclass
@@ -82,7 +81,7 @@ class Kept:
     template: str
     keeper: psycopg.Connection[Any]
     about: tuple[Any, ...]
-    functions: dict[int, tuple[str, str]]
+    functions: dict[int, str]  # the version of each
     counted: dict[int, int] = field(default_factory=dict)
 
 
@@ -174,20 +173,23 @@ def _survey(keeper: psycopg.Connection[Any]) -> Layout:
         if rows:
             seeds[oid] = (sql.SQL("copy {} ({}) from stdin").format(table, names), rows)
     sequences = frozenset(keeper.execute(SEQUENCES).fetchall())
-    return Layout(tables, [oid for oid, *_ in found], seeds, sequences, dict(keeper.execute(DEFINITIONS).fetchall()))
+    definitions, lasting = (dict(keeper.execute(about).fetchall()) for about in (DEFINITIONS, LASTING))
+    return Layout(tables, [oid for oid, *_ in found], seeds, sequences, definitions, lasting)
 
 
-def _functions(keeper: psycopg.Connection[Any]) -> dict[int, tuple[str, str]]:
-    """Every function of ours: all about it, and what replacing it leaves alone."""
-    return {oid: (text, lasting) for oid, text, lasting in keeper.execute(FUNCTIONS, prepare=True)}
+def _functions(keeper: psycopg.Connection[Any]) -> dict[int, str]:
+    """Every function of ours, with its version."""
+    return dict(keeper.execute(VERSIONS, prepare=True).fetchall())
 
 
 def _mended(kept: Kept, layout: Layout) -> bool:
     """Give functions their old bodies back; False when that does not undo what was done to them."""
-    before, found = kept.functions, _functions(kept.keeper)
-    if {oid: lasting for oid, (_, lasting) in before.items()} != {oid: lasting for oid, (_, lasting) in found.items()}:
+    found = _functions(kept.keeper)
+    changed = [oid for oid, version in found.items() if version != kept.functions.get(oid)]
+    lasting = dict(kept.keeper.execute(f"{LASTING} where p.oid = any(%s)", [changed], prepare=True).fetchall())
+    if kept.functions.keys() != found.keys() or any(layout.lasting[oid] != lasting[oid] for oid in changed):
         return False
-    for oid in (oid for oid, all_about in found.items() if all_about != before[oid]):
+    for oid in changed:
         kept.keeper.execute(sql.SQL(layout.definitions[oid]))
     kept.functions = _functions(kept.keeper)
     return True
