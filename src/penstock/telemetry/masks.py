@@ -28,6 +28,10 @@ _PREFIXED: Final = (  # how providers begin their keys
 _HIDDEN: Final = re.compile(rf"(?:\b|_){_PREFIXED}", re.IGNORECASE)
 _MIXED: Final = re.compile(r"(?=[^0-9]*[0-9])(?=[^A-Za-z]*[A-Za-z])", re.ASCII)
 
+# Tried where a word begins and nowhere inside it: a long word costs no more than its length.
+_ADDRESS: Final = r"""(?<![^\s@<>()\[\]"',;:=])[^\s@<>()\[\]"',;:=]+@[^\s@<>()\[\]"',;:=?&]+"""
+_EMAIL: Final = re.compile(_ADDRESS)
+
 # First by sign: what announces itself. Leftmost first; on a tie the earlier line wins. The group's name picks the mask.
 _BY_SIGN: Final = re.compile(
     r"(?P<prefixed>\b"
@@ -43,7 +47,9 @@ _BY_SIGN: Final = re.compile(
           |credentials?|cookie|session(?:[_-]?id)?|signature|input_value|dsn)[\w-]{0,20}
         ["']?\s*(?:=>|[:=])\s*(?:(?:Bearer|Basic|Token|Digest)\s+)?
         (?:"[^"]*"?|'[^']*'?|[^\s,;&)\]}]+))
-    | (?P<email>[^\s@<>()\[\]"',;:=]+@[^\s@<>()\[\]"',;:=]+)
+    | (?P<email>"""
+    + _ADDRESS
+    + r""")
     """,
     re.IGNORECASE | re.DOTALL | re.VERBOSE,
 )
@@ -75,7 +81,8 @@ def _shortened(text: str) -> str:
 
 
 def _mask(text: str) -> str:
-    return _by_look(_BY_SIGN.sub(_replacement, text))
+    signs = _BY_SIGN.sub(_replacement, text)
+    return _by_look(_EMAIL.sub("[email]", signs))  # again: a word may begin where something was masked
 
 
 def _by_look(text: str) -> str:
