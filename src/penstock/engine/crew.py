@@ -84,9 +84,7 @@ class Crew:
     async def settle(self) -> None:
         """Wait until everything taken has ended and is written."""
         await self.slots.wait_idle(None)
-        while self.recorder.waiting:
-            await self.recorder.flush()
-            await asyncio.sleep(0)
+        await self.recorder.settle()
 
     async def _open(self) -> None:
         """Connect, take a name, put the parts together, start the heartbeat."""

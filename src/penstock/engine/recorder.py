@@ -64,6 +64,7 @@ class Recorder:
         self._resting = False
         self._task: asyncio.Task[None] | None = None
         self._writing = 0
+        self._written = asyncio.Event()  # nothing is being written
         self.tally = self._tally = Tally(place, self.run_over)
         self.shaky = self._tally.shaky  # types whose breaker has counted a failure
         self.alarmed = 0  # failures not yet written that may open a breaker: claim nothing before they are
@@ -113,6 +114,15 @@ class Recorder:
         if self._task is not None:
             await asyncio.wait({self._task})
 
+    async def settle(self) -> None:
+        """Write all that waits, and wait for what another flush is writing."""
+        while self.waiting:
+            if self._completed or self._others:
+                await self.flush()
+            else:
+                self._written.clear()
+                await self._written.wait()
+
     async def _flush_for_ever(self) -> None:
         while not (self._closing and not self.waiting and not self._runs):
             await self._some.wait()
@@ -161,6 +171,8 @@ class Recorder:
             await self._move_breakers()
         finally:
             self._writing -= count
+            if self._writing == 0:
+                self._written.set()
             self.alarmed -= sum(alarms(verdict) for _, verdict, _ in others)
         if completed or others:
             passing(CrashPoint.AFTER_RECORD)

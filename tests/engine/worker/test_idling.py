@@ -9,9 +9,11 @@ import asyncpg
 import pytest
 
 from penstock import Penstock
+from penstock.engine import recorder
 from penstock.store import claims
 from penstock.store.claims import NextWake
 from penstock.telemetry import events
+from penstock.testing import Harness
 from tests.engine.worker.conftest import Floor
 
 
@@ -119,3 +121,36 @@ async def test_a_worker_with_nothing_else_to_do_records_a_job_at_once(floor: Flo
         await floor.until("exists (select from penstock.jobs where status = 'completed')", seconds=8)
         worker.stop()
         await task
+
+
+async def test_who_waits_for_a_write_does_not_turn_in_circles(dsn: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    app = Penstock(dsn)
+    writing, written, flushes = asyncio.Event(), asyncio.Event(), 0
+    complete = claims.complete
+
+    async def slow(*arguments: Any) -> list[Any]:
+        writing.set()
+        await written.wait()
+        return await complete(*arguments)
+
+    def count(_: object) -> None:
+        nonlocal flushes
+        flushes += 1
+
+    @app.job("echo")
+    async def echo(job: Any, args: Any) -> None: ...
+
+    async with Harness(app) as harness:
+        job = await harness.enqueue("echo")
+        monkeypatch.setattr(claims, "complete", slow)
+        monkeypatch.setattr(recorder, "passing", count)
+        drained = asyncio.create_task(harness.drain())
+        await writing.wait()
+        for _ in range(100):
+            await asyncio.sleep(0)
+        looks = flushes
+        written.set()
+        await drained
+
+        assert looks < 5, "nothing new has come that a look could have found"
+        assert await harness.status(job) == "completed"
