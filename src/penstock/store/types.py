@@ -28,14 +28,16 @@ class Gate(NamedTuple):
 
 async def sync(db: Db, policies: Iterable[Policy]) -> None:
     """Write *policies* to `penstock.types`; one that has not changed is left alone."""
-    for policy in policies:
-        await db.execute(sql("types/sync"), *_columns(policy))
+    by_type = {policy.job_type: policy for policy in policies}
+    written = [_written(policy) for policy in by_type.values()]
+    for row in await db.fetch(sql("types/changed"), list(by_type), written):
+        await _write(db, by_type[row["job_type"]])
 
 
 async def announce(db: Db, policy: Policy) -> bool:
     """Write one policy; False when this login may not, as types are the workers' to announce."""
     try:
-        await sync(db, [policy])
+        await _write(db, policy)
     except asyncpg.InsufficientPrivilegeError:
         return False
     return True
@@ -121,10 +123,18 @@ async def _announce(db: Db) -> None:
     await db.execute("select pg_notify($1, '{\"gates\": true}')", CONTROL_CHANNEL)
 
 
+async def _write(db: Db, policy: Policy) -> None:
+    await db.execute(sql("types/sync"), *_columns(policy))
+
+
+def _written(policy: Policy) -> str:
+    return json.dumps(policy.to_json(), sort_keys=True)
+
+
 def _columns(policy: Policy) -> tuple[Any, ...]:
     return (
         policy.job_type,
-        json.dumps(policy.to_json(), sort_keys=True),
+        _written(policy),
         list(policy.stages),
         policy.attempts,
         policy.priority,
