@@ -10,7 +10,8 @@ import pytest
 
 from penstock.embedded import EmbeddedServer
 from penstock.store import lines, migrate, schema
-from tests.migrations.conftest import LEDGER
+from tests.migrations.ledger import LEDGER
+from tests.support import clusters, seeds, servers
 from tests.support.processes import ROOT, WorkerProcess, run_penstock
 
 
@@ -35,12 +36,16 @@ def test_the_first_worker_prepares_the_embedded_server_and_runs_as_the_role_for_
 
 @pytest.mark.long
 def test_the_lines_of_installed_applications_are_brought_up_too(home: Path, tmp_path: Path) -> None:
-    env = {"PENSTOCK_HOME": str(home), "PYTHONPATH": os.pathsep.join([str(tmp_path), str(ROOT)])}
+    server = EmbeddedServer(home, settings=clusters.SURVIVES_A_KILL)
+    seeds.sow(server, "private", servers._furnish)
+    server.start(pin=True)
+    env = {"PENSTOCK_HOME": str(home)}
     assert run_penstock(["jobs", "list"], None, env=env).returncode == 0
     info = tmp_path / "ledger-1.0.dist-info"
     info.mkdir()
     (info / "METADATA").write_text("Metadata-Version: 2.1\nName: ledger\nVersion: 1.0\n")
-    (info / "entry_points.txt").write_text("[penstock.migrations]\nledger = tests.migrations.conftest:LEDGER\n")
+    (info / "entry_points.txt").write_text("[penstock.migrations]\nledger = tests.migrations.ledger:LEDGER\n")
+    env["PYTHONPATH"] = os.pathsep.join([str(tmp_path), str(ROOT)])
 
     assert run_penstock(["jobs", "list"], None, env=env).returncode == 0
 

@@ -2,8 +2,7 @@
 
 from collections.abc import Iterator
 from importlib.metadata import EntryPoint, entry_points
-from pathlib import Path
-from typing import Any, Final
+from typing import Any
 from uuid import uuid4
 
 import psycopg
@@ -11,9 +10,8 @@ import pytest
 
 from penstock.embedded import EmbeddedServer
 from penstock.store.migrate import Line
+from tests.migrations.ledger import LEDGER
 from tests.support import clusters
-
-LEDGER: Final = Line("ledger", Path(__file__).parent / "line" / "versions", "ledger")
 
 
 @pytest.fixture

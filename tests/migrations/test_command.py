@@ -31,7 +31,7 @@ def with_ledger(ledger: Line, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
     info = tmp_path / "ledger-1.0.dist-info"
     info.mkdir()
     (info / "METADATA").write_text("Metadata-Version: 2.1\nName: ledger\nVersion: 1.0\n")
-    (info / "entry_points.txt").write_text("[penstock.migrations]\nledger = tests.migrations.conftest:LEDGER\n")
+    (info / "entry_points.txt").write_text("[penstock.migrations]\nledger = tests.migrations.ledger:LEDGER\n")
     monkeypatch.syspath_prepend(str(tmp_path))
     return ledger
 

@@ -169,7 +169,7 @@ async def _migrate(dsn: str, steps: Sequence[_Step], lock_timeout: float) -> Non
             for step in steps:
                 await connection.run_sync(_take, step)
             await connection.commit()
-    except DBAPIError as error:
+    except (DBAPIError, asyncpg.PostgresError, asyncpg.InterfaceError) as error:
         raise _explained(error, dsn) from None
     finally:
         await engine.dispose()
@@ -205,9 +205,9 @@ async def _refuse_old_server(connection: AsyncConnection) -> None:
         )
 
 
-def _explained(error: DBAPIError, dsn: str) -> Exception:
+def _explained(error: Exception, dsn: str) -> Exception:
     """What went wrong, in words that say what to do; nothing was changed."""
-    cause = error.orig.__cause__ if error.orig is not None else None
+    cause = _cause(error)
     match cause:
         case asyncpg.LockNotAvailableError():
             why = "another session holds a lock on what the migration must change; end long transactions "
@@ -221,3 +221,10 @@ def _explained(error: DBAPIError, dsn: str) -> Exception:
         case _:
             why = f"the server refused a statement: {cause}"
     return MigrationFailed(f"nothing was changed: {why}")
+
+
+def _cause(error: Exception) -> BaseException | None:
+    """What the driver said, to SQLAlchemy or to a script that was sent past it."""
+    if not isinstance(error, DBAPIError):
+        return error
+    return error.orig.__cause__ if error.orig is not None else None

@@ -1,10 +1,10 @@
-"""SQL scripts as the migrations run them: read from a folder, cut into statements."""
+"""SQL scripts as the migrations run them: read from a folder, sent whole, or cut into statements for a script."""
 
 from __future__ import annotations
 
 import re
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import sqlalchemy as sa
 from alembic import op
@@ -18,14 +18,34 @@ _TOKEN = re.compile(r"\$(\w*)\$.*?\$\1\$|'(?:[^']|'')*'|--[^\n]*|;", re.DOTALL)
 
 
 def run(*names: str, folder: Path = FOLDER) -> None:
-    """Execute the files *names* of *folder*, statement by statement, online or offline.
+    """Execute the files *names* of *folder*, online or offline.
 
     An application passes the folder beside its own versions.
     """
     for name in names:
-        for statement in statements((folder / name).read_text()):
-            # text() would read `:name` as a parameter; nothing in the files is one.
-            op.execute(sa.text(statement.replace(":", r"\:")))
+        script = (folder / name).read_text()
+        if op.get_context().as_sql:
+            for statement in statements(script):
+                # text() would read `:name` as a parameter; nothing in the files is one.
+                op.execute(sa.text(statement.replace(":", r"\:")))
+        else:
+            _send(script)
+
+
+def _send(script: str) -> None:
+    """Execute *script* with one message to the server, in the transaction that is under way.
+
+    A migration holds locks that everybody waits for: with three messages for
+    each of hundreds of statements, a server far away would hold them for long.
+    """
+    connection = op.get_bind()
+    adapted: Any = connection.connection.dbapi_connection
+    try:
+        adapted.run_async(lambda driver: driver.execute(script))
+    except Exception as error:
+        if adapted.driver_connection.is_closed():
+            connection.invalidate(error)  # else SQLAlchemy tries to roll back, and tells of that instead
+        raise
 
 
 def statements(script: str) -> Iterator[str]:
