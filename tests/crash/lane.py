@@ -160,7 +160,7 @@ async def run(dsn: str, *, kills: int, seed: int, progress: Callable[[Verdict], 
 async def _begin(stack: AsyncExitStack, dsn: str, verdict: Verdict) -> Campaign:
     nursery = await stack.enter_async_context(Nursery("tests.crash.lane_nursery"))  # it takes seconds to be there
     options = ("--finish-after", str(BATCH_SECONDS), "--seed", str(verdict.seed))
-    emulator = stack.enter_context(await asyncio.to_thread(EmulatorProcess, *options))
+    emulator = stack.enter_context(await asyncio.to_thread(EmulatorProcess, *options, cold=False))
     owner = await asyncpg.connect(dsn)
     stack.push_async_callback(owner.close)
     await owner.execute(TABLE)

@@ -9,6 +9,7 @@ import anthropic as sdk
 import pytest
 
 from penstock.emulator import Emulator
+from tests.emulator.conftest import anthropic_client
 from tests.support.emulator import BATCH_SECONDS
 
 if TYPE_CHECKING:
@@ -126,11 +127,11 @@ def test_a_wrong_key_and_a_wrong_model_are_refused() -> None:
         url = emulator.anthropic_base_url
         messages: Any = [{"role": "user", "content": "x"}]
         with (
-            sdk.Anthropic(base_url=url, api_key="wrong", max_retries=0) as client,
+            anthropic_client(url, "wrong") as client,
             pytest.raises(sdk.AuthenticationError),
         ):
             client.messages.create(model=MODEL, max_tokens=9, messages=messages)
-        with sdk.Anthropic(base_url=url, api_key="right", max_retries=0) as client:
+        with anthropic_client(url, "right") as client:
             with pytest.raises(sdk.NotFoundError) as missing:
                 client.messages.create(model="claude-none", max_tokens=9, messages=messages)
             assert missing.value.type == "not_found_error"

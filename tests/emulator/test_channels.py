@@ -10,6 +10,7 @@ import pytest
 
 from penstock.emulator import Emulator, RemoteEmulator
 from penstock.emulator.webhooks import SECRET, signed
+from tests.support.loopback import NOBODY
 
 MAIL = {"from": "a@example.org", "to": ["b@example.org"], "subject": "s", "text": "t"}
 
@@ -30,7 +31,7 @@ def remote(emulator: Emulator) -> RemoteEmulator:
 
 def post(remote: RemoteEmulator, token: str, key: str = "re_known", **changes: object) -> httpx.Response:
     headers = {"authorization": f"Bearer {key}", "idempotency-key": token}
-    with httpx.Client(trust_env=False, verify=False) as client:  # noqa: S501 - plain http on this machine
+    with httpx.Client(trust_env=False, verify=NOBODY) as client:
         return client.post(f"{remote.resend_url}/emails", json=MAIL | changes, headers=headers)
 
 

@@ -9,6 +9,7 @@ import openai as sdk
 import pytest
 
 from penstock.emulator import Emulator
+from tests.emulator.conftest import openai_client
 from tests.support.emulator import BATCH_SECONDS, by_custom_id, openai_lines
 
 if TYPE_CHECKING:
@@ -200,10 +201,7 @@ def test_uploads_and_creates_are_checked(openai: OpenAI) -> None:
 
 def test_keys_open_projects_and_nothing_else() -> None:
     with Emulator(keys={"right": "ours", "theirs": "theirs"}) as emulator:
-        mine, yours, nobody = (
-            sdk.OpenAI(base_url=emulator.openai_base_url, api_key=key, max_retries=0)
-            for key in ("right", "theirs", "wrong")
-        )
+        mine, yours, nobody = (openai_client(emulator.openai_base_url, key) for key in ("right", "theirs", "wrong"))
         batch = submit(mine, openai_lines(1))
         assert list(yours.batches.list()) == []
         with pytest.raises(sdk.NotFoundError):
@@ -218,7 +216,7 @@ def test_keys_open_projects_and_nothing_else() -> None:
 def test_unknown_models_are_not_found(emulator: Emulator) -> None:
     with (
         Emulator(models=["gpt-test"]) as strict,
-        sdk.OpenAI(base_url=strict.openai_base_url, api_key="k", max_retries=0) as client,
+        openai_client(strict.openai_base_url) as client,
     ):
         with pytest.raises(sdk.NotFoundError) as refused:
             client.responses.create(model="gpt-none", input="x")

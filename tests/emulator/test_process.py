@@ -6,6 +6,7 @@ import json
 import os
 import socket
 import subprocess
+from contextlib import suppress
 from pathlib import Path
 from urllib.error import HTTPError
 
@@ -13,6 +14,7 @@ import openai as sdk
 import pytest
 
 from penstock.emulator import Emulator, RemoteEmulator
+from tests.emulator.conftest import openai_client
 from tests.emulator.test_openai import SUBMISSION, submit
 from tests.support import forks
 from tests.support.emulator import EmulatorProcess, openai_lines
@@ -20,7 +22,7 @@ from tests.support.processes import run_penstock
 
 
 def client_of(emulator: RemoteEmulator | Emulator) -> sdk.OpenAI:
-    return sdk.OpenAI(base_url=emulator.openai_base_url, api_key="any", max_retries=0)
+    return openai_client(emulator.openai_base_url)
 
 
 def test_the_command_serves_a_script_and_leaves_when_asked(tmp_path: Path) -> None:
@@ -117,6 +119,23 @@ def test_a_bug_of_the_emulator_is_raised_and_not_taken_for_the_providers() -> No
         pytest.raises(sdk.InternalServerError),
     ):
         client.responses.create(model="m", input="x")
+
+
+def test_it_leaves_when_it_is_told_whoever_waits_for_a_reply(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("penstock.emulator.server.DATE_SECONDS", 3600)  # it looks at nothing by itself
+    emulator = Emulator()
+    emulator.faults.add("delay", seconds=3600, path="/models")
+    with emulator, socket.create_connection(("127.0.0.1", int(emulator.url.rpartition(":")[2]))) as waiting:
+        waiting.sendall(b"GET /_emulator/state HTTP/1.1\r\nHost: x\r\n\r\n")
+        assert waiting.recv(65536).startswith(b"HTTP/1.1 200")
+        waiting.sendall(b"GET /openai/v1/models HTTP/1.1\r\nHost: x\r\n\r\n")
+        emulator.stop()
+        assert emulator._thread is not None
+        assert not emulator._thread.is_alive()
+        with suppress(ConnectionResetError):
+            while waiting.recv(65536):
+                pass
+    assert emulator.world.problems == []
 
 
 def test_the_body_of_a_reply_does_not_wait_for_its_head_to_be_acknowledged(emulator: Emulator) -> None:

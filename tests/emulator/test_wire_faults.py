@@ -13,6 +13,7 @@ import pytest
 from google.genai import errors
 
 from penstock.emulator import Emulator
+from tests.emulator.conftest import openai_client
 from tests.emulator.test_openai import submit
 from tests.support.emulator import BATCH_SECONDS, openai_lines
 
@@ -209,7 +210,7 @@ def test_chance_is_the_same_for_the_same_seed() -> None:
 def drawn(seed: int) -> list[int]:
     with (
         Emulator(seed=seed) as emulator,
-        sdk.OpenAI(base_url=emulator.openai_base_url, api_key="k", max_retries=0) as client,
+        openai_client(emulator.openai_base_url) as client,
     ):
         emulator.faults.add("server_error", probability=0.5)
         return [_status(client) for _ in range(12)]

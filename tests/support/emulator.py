@@ -6,18 +6,17 @@ from tests.support.emulator import emulator   # the fixture; a batch takes 60 em
 from __future__ import annotations
 
 import json
+import os
 import signal
 import subprocess
-import sys
 from collections.abc import Iterator, Mapping
-from pathlib import Path
 from typing import Any, Self
 
 import pytest
 
 from penstock.emulator import Emulator, RemoteEmulator
+from tests.support.processes import start_penstock
 
-ROOT = Path(__file__).parents[2]
 BATCH_SECONDS = 60.0
 PATIENCE = 10.0
 
@@ -30,11 +29,10 @@ def emulator() -> Iterator[Emulator]:
 
 
 class EmulatorProcess(RemoteEmulator):
-    """`penstock emulator` as a child of the test."""
+    """`penstock emulator` as a child of the test: from its first line, or forked."""
 
-    def __init__(self, *options: str) -> None:
-        command = [sys.executable, "-m", "penstock", "emulator", *options]
-        self.process = subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, text=True)
+    def __init__(self, *options: str, cold: bool = True) -> None:
+        self.process = start_penstock(["emulator", *options], os.environ, cold=cold, stdout=subprocess.PIPE)
         assert self.process.stdout
         super().__init__(self.process.stdout.readline().strip())
 

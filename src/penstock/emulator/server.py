@@ -6,6 +6,7 @@ import asyncio
 import socket
 import threading
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from types import FrameType, TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
     from penstock.emulator.smtp import Sink
 
 START_SECONDS = 10.0
+DATE_SECONDS = 1.0  # replies carry the time to the second
 
 
 class Emulator:
@@ -244,6 +246,8 @@ class Server(uvicorn.Server):
         world.smtp_port = self.smtp_address[1] or None
         self._sink: Sink | None = None
         self._world = world
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._told = asyncio.Event()
         self.listening = threading.Event()
         self.url = f"http://{host}:{self._socket.getsockname()[1]}"
 
@@ -253,6 +257,7 @@ class Server(uvicorn.Server):
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         """Tell when clients may come."""
+        self._loop = asyncio.get_running_loop()
         await super().startup(sockets)
         if self.smtp is not None:
             from penstock.emulator.smtp import Sink
@@ -269,11 +274,27 @@ class Server(uvicorn.Server):
         """Stop, also from another thread."""
         self.force_exit = True
         self.should_exit = True
+        if self._loop is not None:
+            with suppress(RuntimeError):  # it has left already, and its loop is closed
+                self._loop.call_soon_threadsafe(self._told.set)
+
+    async def main_loop(self) -> None:
+        """Wait to be told: to look ten times a second, as uvicorn does, costs whoever stops it a tenth of one."""
+        while not await self.on_tick(0):
+            with suppress(TimeoutError):
+                await asyncio.wait_for(self._told.wait(), DATE_SECONDS)
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
-        """Close every connection at once: a client that waits for a delayed reply waits no longer."""
+        """Close every connection at once: a client that waits for a delayed reply waits no longer.
+
+        uvicorn's own would wait a tenth of a second for clients to take the rest
+        of their replies. Requests under way are cancelled as the loop ends.
+        """
+        for server in self.servers:
+            server.close()
+        for bound in sockets or ():
+            bound.close()
         for connection in list(self.server_state.connections):
             connection.transport.abort()
         if self._sink is not None:
             self._sink.close()
-        await super().shutdown(sockets)
