@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cache
 from importlib import import_module
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Annotated, Any, Final
@@ -50,15 +51,11 @@ class LazyGroup(TyperGroup):
 
     def list_commands(self, ctx: Any) -> list[str]:  # noqa: ARG002 - click's signature
         """The groups that this installation has."""
-        return [name for name, module in GROUPS.items() if find_spec(f"penstock.cli.{module}") is not None]
+        return [name for name in GROUPS if _here(name)]
 
-    def get_command(self, ctx: Any, cmd_name: str) -> Any:
+    def get_command(self, ctx: Any, cmd_name: str) -> Any:  # noqa: ARG002 - click's signature
         """Import one group; None is no such command."""
-        if cmd_name not in self.list_commands(ctx):
-            return None
-        command = typer.main.get_command(import_module(f"penstock.cli.{GROUPS[cmd_name]}").app)
-        command.name = cmd_name
-        return command
+        return _group(cmd_name) if cmd_name in GROUPS and _here(cmd_name) else None
 
     def invoke(self, ctx: Any) -> Any:
         """Run the command; a broken pipe is told here, as click would say 1 without a word."""
@@ -66,6 +63,17 @@ class LazyGroup(TyperGroup):
             return super().invoke(ctx)
         except BrokenPipeError as error:
             tell(error)
+
+
+def _here(name: str) -> bool:
+    return find_spec(f"penstock.cli.{GROUPS[name]}") is not None
+
+
+@cache  # built from the hints of every command in it, which takes longer than most commands; a context is made per call
+def _group(name: str) -> Any:
+    command = typer.main.get_command(import_module(f"penstock.cli.{GROUPS[name]}").app)
+    command.name = name
+    return command
 
 
 cli = typer.Typer(

@@ -9,6 +9,7 @@ directory, and nothing else does.
 import os
 import signal
 import time
+from collections.abc import Iterable
 from contextlib import suppress
 from pathlib import Path
 
@@ -52,13 +53,15 @@ def evict_orphans(data: Path, *, patience: float = 5.0) -> None:
     refuses to start while one of them lives. Nothing they do can still
     commit, so after *patience* seconds they are killed.
     """
-    _signal_all(data, signal.SIGTERM)
-    deadline = time.monotonic() + patience
-    while inhabitants(data) and time.monotonic() < deadline:
-        time.sleep(0.02)
-    _signal_all(data, signal.SIGKILL)
-    while inhabitants(data) and time.monotonic() < deadline + patience:
-        time.sleep(0.02)
+    for number in (signal.SIGTERM, signal.SIGKILL):
+        deadline = time.monotonic() + patience
+        orphans = inhabitants(data)  # looks at every process of the machine, so it is asked no more often than need be
+        _signal_all(orphans, number)
+        while orphans and time.monotonic() < deadline:
+            time.sleep(0.02)
+            orphans = inhabitants(data)
+        if not orphans:
+            return
 
 
 def clear_traces(data: Path, socket: Path) -> None:
@@ -74,8 +77,8 @@ def clear_traces(data: Path, socket: Path) -> None:
             trace.unlink(missing_ok=True)
 
 
-def _signal_all(data: Path, number: signal.Signals) -> None:
-    for pid in inhabitants(data):
+def _signal_all(pids: Iterable[int], number: signal.Signals) -> None:
+    for pid in pids:
         with suppress(ProcessLookupError):
             os.kill(pid, number)
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 from enum import StrEnum
+from functools import cached_property
 from typing import TYPE_CHECKING, Final
 
 from penstock.contract.errors import PenstockError, SchemaOutdated, SettingsInvalid
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
     from typing import Self
 
     from penstock.store.connect import Pool, Pooled
+    from penstock.store.lines import Line
 
 ASKED_WITHIN: Final = 3.0  # seconds; who asks whether we are ready will not wait longer
 ANSWER_WITHIN: Final = 15.0  # seconds; a connection that is out for longer is cut, as its server is silent
@@ -52,7 +54,6 @@ class Logins:
         self.dsns = dict(dsns)
         self._insecure = insecure
         self._prepared = prepared
-        self._lines = lines()
         self._pools: dict[Scope, Pool] = {}
 
     async def open(self) -> None:
@@ -120,6 +121,11 @@ class Logins:
                 await self._look_through(connection, scope)
             finally:
                 cutting.cancel()
+
+    @cached_property
+    def _lines(self) -> tuple[Line, ...]:
+        """The lines of this installation, found once: every package on the path is asked for them."""
+        return lines()
 
     async def _look_through(self, connection: Pooled, scope: Scope) -> None:
         for line in self._lines:
