@@ -24,7 +24,7 @@ import psycopg
 import pytest
 
 from penstock.embedded import EmbeddedServer, EmbeddedServerError
-from tests.support import clusters, forks, servers
+from tests.support import clusters, fork_server, forks, servers
 from tests.support.stock import Stock
 
 pytest_plugins = ["tests.support.contract_report", "tests.support.parallel"]
@@ -76,12 +76,14 @@ def pytest_unconfigure(config: pytest.Config) -> None:
         os.close(lock)
 
 
-def pytest_collection_finish() -> None:
-    """Keep the garbage collector away from what lives as long as the run.
+def pytest_collection_finish(session: pytest.Session) -> None:
+    """Import once what each process would, and keep the garbage collector away from what lives as long as the run.
 
     Thousands of collected tests and all imported modules were looked through
     again and again, for a fifth of the time of a run.
     """
+    if STARTER in session.config.stash:
+        fork_server.load()
     gc.freeze()
     gc.set_threshold(GARBAGE)
     gc.enable()

@@ -30,17 +30,18 @@ def test_a_started_server_stays_up_and_hands_out_a_working_url() -> None:
     assert db("url", "--superuser").stdout.startswith("postgresql://postgres@")
 
 
+@pytest.mark.usefixtures("made_home")
 def test_starting_twice_is_no_error() -> None:
     assert db("start").exit_code == 0
     assert db("start").exit_code == 0
 
 
-def test_status_tells_the_same_to_people_and_to_programs(home: Path) -> None:
+def test_status_tells_the_same_to_people_and_to_programs(made_home: Path) -> None:
     db("start")
     found = json.loads(db("status", "--json").stdout)
     assert found["running"]
     assert found["pinned"]
-    assert found["home"] == str(home)
+    assert found["home"] == str(made_home)
     assert found["version"].startswith("18.")
     shown = db("status")
     assert shown.exit_code == 0
@@ -57,6 +58,7 @@ def test_a_server_that_is_down_answers_with_exit_code_three() -> None:
     assert "penstock db start" in db("url").stderr
 
 
+@pytest.mark.usefixtures("made_home")
 def test_stop_stops_it_and_stopping_again_is_no_error() -> None:
     db("start")
     assert db("stop").exit_code == 0
@@ -64,8 +66,8 @@ def test_stop_stops_it_and_stopping_again_is_no_error() -> None:
     assert db("stop").exit_code == 0
 
 
-def test_stop_names_the_processes_in_the_way_and_force_overrides_them(home: Path) -> None:
-    holder = EmbeddedServer(home)
+def test_stop_names_the_processes_in_the_way_and_force_overrides_them(made_home: Path) -> None:
+    holder = EmbeddedServer(made_home)
     holder.hold()
     refused = db("stop")
     assert refused.exit_code == IN_USE

@@ -16,6 +16,7 @@ from penstock.apps.rewrite.keyring import new_key
 from penstock.cli import cli
 from penstock.telemetry import logs
 from tests.support.desk import Desk
+from tests.support.loopback import NOBODY
 from tests.support.processes import PATIENCE, environment, start_penstock
 from tests.web.conftest import HOME, RECIPIENT, REVIEW_ROW, SOURCES, a_request, move
 
@@ -102,7 +103,7 @@ def test_a_service_answers_logs_without_text_and_ends_with_0(
 ) -> None:
     service = serving(logins, cold=True)
     token = key(role_dsn, "--scope", "orchestrator")
-    with httpx.Client(base_url=service.url, headers={"Authorization": f"Bearer {token}"}) as client:
+    with httpx.Client(base_url=service.url, verify=NOBODY, headers={"Authorization": f"Bearer {token}"}) as client:
         assert client.get("/readyz").json()["status"] == "ready"
         home = f"/homes/00000000-0000-0000-0000-00000000000a?{CANARY}"
         assert client.put(home).status_code == 204
@@ -127,7 +128,9 @@ def test_streams_are_ended_and_do_not_hold_the_end_up(
     home = "00000000-0000-0000-0000-00000000000a"
     token = key(role_dsn, "--scope", "frontend", "--home", home, "--user", home)
     headers = {"Authorization": f"Bearer {token}"}
-    with httpx.stream("GET", f"{service.url}/rewrites/stream", headers=headers, timeout=PATIENCE) as answer:
+    with httpx.stream(
+        "GET", f"{service.url}/rewrites/stream", headers=headers, timeout=PATIENCE, verify=NOBODY
+    ) as answer:
         lines = answer.iter_lines()
         assert any(line == "event: live" for line in lines)
         service.process.send_signal(signal.SIGINT)
@@ -144,7 +147,9 @@ def test_a_reader_of_a_killed_service_goes_on_at_another_one(
     headers = {"Authorization": f"Bearer {token}"}
     first, second = serving(frontend), serving(frontend)
     request = a_request(desk.owner)
-    with httpx.stream("GET", f"{first.url}/rewrites/stream", headers=headers, timeout=PATIENCE) as answer:
+    with httpx.stream(
+        "GET", f"{first.url}/rewrites/stream", headers=headers, timeout=PATIENCE, verify=NOBODY
+    ) as answer:
         lines = answer.iter_lines()
         last = next(line.partition(": ")[2] for line in lines if line.startswith("id: "))
         first.process.kill()
@@ -152,7 +157,9 @@ def test_a_reader_of_a_killed_service_goes_on_at_another_one(
             list(lines)
     move(desk.owner, request, "queued")
     headers["Last-Event-ID"] = last
-    with httpx.stream("GET", f"{second.url}/rewrites/stream", headers=headers, timeout=PATIENCE) as answer:
+    with httpx.stream(
+        "GET", f"{second.url}/rewrites/stream", headers=headers, timeout=PATIENCE, verify=NOBODY
+    ) as answer:
         told = next(line for line in answer.iter_lines() if line.startswith("data: "))
     assert (str(request) in told, '"queued"' in told) == (True, True)
 
@@ -196,7 +203,7 @@ def test_reviews_are_served_without_a_key_for_texts_and_rewrites_are_then_off(
     service = serving({**only, "PENSTOCK_REVIEW_SOURCES": SOURCES})
     token = key(role_dsn, "--scope", "orchestrator")
     asked = {"changelist_id": "shop:main", "recipients": [{"channel": "smtp", "address": f"{CANARY}@example.org"}]}
-    with httpx.Client(base_url=service.url, headers={"Authorization": f"Bearer {token}"}) as client:
+    with httpx.Client(base_url=service.url, verify=NOBODY, headers={"Authorization": f"Bearer {token}"}) as client:
         made = client.post("/reviews", json=asked, headers={"Idempotency-Key": "k1"})
         assert made.status_code == 202
         assert client.get(made.headers["location"]).json()["status"] == "in_progress"
@@ -240,8 +247,9 @@ def test_a_port_in_use_is_told(serving: Callable[..., Serving], logins: dict[str
     assert (code, port in said, "--port" in said) == (1, True, True)
 
 
-def test_with_nothing_set_the_embedded_server_is_used(serving: Callable[..., Serving], home: Path) -> None:
-    service = serving({"PENSTOCK_HOME": str(home), "PENSTOCK_TEXT_KEYS": new_key("k1")})
-    states = httpx.get(f"{service.url}/readyz").json()["logins"]
+def test_with_nothing_set_the_embedded_server_is_used(serving: Callable[..., Serving], made_home: Path) -> None:
+    texts = {"PENSTOCK_TEXT_KEYS": new_key("k1"), "PENSTOCK_REWRITE_LANGUAGES": "en,es"}  # all of them load for seconds
+    service = serving({"PENSTOCK_HOME": str(made_home), **texts})
+    states = httpx.get(f"{service.url}/readyz", verify=NOBODY).json()["logins"]
     assert states == {"orchestrator": "ready", "frontend": "ready", "operator": "ready"}
     assert service.stop() == 0

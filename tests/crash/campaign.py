@@ -7,6 +7,8 @@ import contextlib
 import json
 import os
 import signal
+import socket
+import subprocess
 import sys
 from collections import Counter
 from dataclasses import dataclass, field
@@ -18,9 +20,12 @@ import asyncpg
 
 from penstock.contract.crash import CrashPoint
 from tests.crash import handlers, history
+from tests.support import forks
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+
+    Process = subprocess.Popen[bytes] | forks.Child
 
 ROOT: Final = Path(__file__).resolve().parents[2]
 POINTS: Final = (
@@ -48,23 +53,19 @@ class Nursery:
 
     def __init__(self, module: str = "tests.crash.nursery") -> None:
         self._module = module
-        self._process: asyncio.subprocess.Process | None = None
+        self._process: Process | None = None
+        self._orders: asyncio.StreamWriter | None = None
         self._pids: asyncio.Queue[int] = asyncio.Queue()
         self.exits: dict[int, asyncio.Future[int]] = {}
         self._reader: asyncio.Task[None] | None = None
 
     async def __aenter__(self) -> Self:
         """Start the process that forks."""
-        self._process = await asyncio.create_subprocess_exec(
-            sys.executable,
-            "-m",
-            self._module,
-            cwd=ROOT,
-            stdin=asyncio.subprocess.PIPE,
-            stdout=asyncio.subprocess.PIPE,
-            stderr=asyncio.subprocess.DEVNULL,
-        )
-        self._reader = asyncio.create_task(self._read())
+        ours, theirs = socket.socketpair()
+        with theirs:
+            self._process = await asyncio.to_thread(_started, self._module, theirs.fileno())
+        said, self._orders = await asyncio.open_connection(sock=ours)
+        self._reader = asyncio.create_task(self._read(said))
         return self
 
     async def __aexit__(self, *_: object) -> None:
@@ -74,11 +75,13 @@ class Nursery:
                 kill(pid, signal.SIGKILL)
         await asyncio.gather(*self.exits.values())
         assert self._process is not None
-        assert self._process.stdin is not None
-        self._process.stdin.close()
-        await self._process.wait()
+        assert self._orders is not None
+        self._orders.write_eof()
+        await asyncio.to_thread(self._process.wait)
         if self._reader is not None:
             await self._reader
+        self._orders.close()
+        await self._orders.wait_closed()
 
     async def lived(self, order: dict[str, Any], after: float | None = None) -> int:
         """Fork one, kill it *after* so many seconds if it lives that long, and return how it ended."""
@@ -91,9 +94,8 @@ class Nursery:
 
     async def spawn(self, **order: Any) -> int:
         """Fork one worker; returns its pid."""
-        assert self._process is not None
-        assert self._process.stdin is not None
-        self._process.stdin.write((json.dumps({"spawn": order}) + "\n").encode())
+        assert self._orders is not None
+        self._orders.write((json.dumps({"spawn": order}) + "\n").encode())
         pid = await self._pids.get()
         if not pid:
             self._pids.put_nowait(0)
@@ -104,10 +106,8 @@ class Nursery:
         """Wait for a death; returns the wait status."""
         return await self.exits[pid]
 
-    async def _read(self) -> None:
-        assert self._process is not None
-        assert self._process.stdout is not None
-        async for line in self._process.stdout:
+    async def _read(self, said: asyncio.StreamReader) -> None:
+        async for line in said:
             message = json.loads(line)
             if "pid" in message:
                 self.exits[message["pid"]] = asyncio.get_running_loop().create_future()
@@ -115,6 +115,16 @@ class Nursery:
             else:
                 self.exits[message["exit"]].set_result(message["status"])
         self._pids.put_nowait(0)  # whoever waits for one waits in vain
+
+
+def _started(module: str, speaks: int) -> Process:
+    """`python -m` *module*, heard and told by one socket; forked itself where a run of tests has a server for that."""
+    command = ["-m", module]
+    if forks.known(os.environ):
+        return forks.start(command, env=os.environ, stdin=speaks, stdout=speaks, stderr=subprocess.DEVNULL)
+    return subprocess.Popen(
+        [sys.executable, *command], cwd=ROOT, stdin=speaks, stdout=speaks, stderr=subprocess.DEVNULL
+    )
 
 
 @dataclass

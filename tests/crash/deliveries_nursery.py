@@ -10,11 +10,14 @@ from pathlib import Path
 from typing import Any
 
 import aiosmtplib
+import httpcore
 import standardwebhooks
+from httpcore._backends import anyio
 
 from penstock.apps.review import application, review_app
+from penstock.apps.review.sources import registry as sources
 from penstock.apps.review.sweep import FUNCTION
-from penstock.channels import resend, smtp, webhook
+from penstock.channels import registry, resend, smtp, web, webhook
 from penstock.contract import crash
 from penstock.contract.claims import Trigger
 from penstock.telemetry import logs
@@ -22,7 +25,7 @@ from penstock.testing.inline import InlineWorker
 from tests.crash import nursery
 
 # Imported before the fork, for their own sake
-WARM = (aiosmtplib, application, resend, smtp, standardwebhooks, webhook)
+WARM = (aiosmtplib, anyio, application, httpcore, registry, resend, smtp, sources, standardwebhooks, webhook)
 
 
 def child(order: dict[str, Any]) -> None:
@@ -53,4 +56,5 @@ if __name__ == "__main__":
     cached: Any = functools.cache(ssl.create_default_context)
     ssl.create_default_context = cached  # loopback speaks no TLS, and reading all certificates takes its time
     ssl.create_default_context()
+    web.trusted()
     nursery.main(child)

@@ -9,6 +9,8 @@ import ssl
 from pathlib import Path
 from typing import Any
 
+import jsonschema_rs
+
 from penstock.apps.rewrite import application, rewrite_app
 from penstock.apps.rewrite.classifier import detect
 from penstock.contract import crash
@@ -22,7 +24,7 @@ from tests.apps.rewrite.rewriter import KINDLY
 from tests.crash import nursery
 from tests.crash.lane_nursery import there_and_back
 
-WARM = (application, collector, submitter)  # imported before the fork, for their own sake
+WARM = (application, collector, jsonschema_rs, submitter)  # imported before the fork, for their own sake
 
 
 def child(order: dict[str, Any]) -> None:

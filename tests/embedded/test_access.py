@@ -146,6 +146,8 @@ def test_the_log_repeats_no_text_that_a_statement_carried(running: EmbeddedServe
 
 def test_a_home_too_deep_for_a_socket_gets_a_short_private_one(home: Path) -> None:
     deep = EmbeddedServer(home / ("deep" * 30), settings=clusters.SURVIVES_A_KILL)
+    deep.path.mkdir()
+    seeds.sow(deep, "empty", lambda _: None)
     deep.start()
     try:
         assert len(os.fsencode(deep.home.socket)) < 60

@@ -212,8 +212,8 @@ def test_data_of_another_major_version_is_refused_by_name(embedded: EmbeddedServ
         embedded.start()
 
 
-def test_a_server_that_cannot_start_shows_the_end_of_its_log(home: Path) -> None:
-    broken = EmbeddedServer(home, settings={"shared_buffers": "a lot"})
+def test_a_server_that_cannot_start_shows_the_end_of_its_log(embedded: EmbeddedServer) -> None:
+    broken = EmbeddedServer(embedded.path, settings={"shared_buffers": "a lot"})
     with pytest.raises(EmbeddedServerError, match=r"did not start[^$]*shared_buffers"):
         broken.start()
 

@@ -41,9 +41,11 @@ LEFT_OUT: Final = {"__main__", "demo", "testing", "env", "versions"}
 # What commands import later than their own modules. Applications of tests are not here: they read the environment.
 LATER: Final = (
     "anthropic.resources.messages.batches", "anyio._backends._asyncio", "cryptography.hazmat.primitives.ciphers.aead",
-    "fastapi.routing", "google.genai.batches", "httpcore2", "httpx", "langcodes", "lingua", "openai.resources.batches",
-    "openai.resources.files", "openai.resources.responses", "psycopg", "rich.table", "tests.engine.batches.scenarios",
-    "typer.rich_utils", "uvicorn.lifespan.off", "uvicorn.loops.auto", "uvicorn.protocols.http.auto", "uvloop",
+    "fastapi.routing", "google.auth.aio.credentials", "google.genai.batches", "httpcore._backends.anyio", "httpcore2",
+    "httpx", "jsonschema_rs", "langcodes", "lingua", "openai.resources.batches", "openai.resources.files",
+    "openai.resources.responses", "psycopg", "psycopg_binary._uuid", "rich.table", "tests.engine.batches.scenarios",
+    "typer.rich_utils", "uvicorn.lifespan.off", "uvicorn.loops.asyncio", "uvicorn.loops.auto",
+    "uvicorn.protocols.http.auto", "uvloop",
 )  # fmt: skip
 
 
@@ -196,14 +198,34 @@ def _flushed(code: int) -> int:
     return code
 
 
-def preload() -> None:
-    """Import all that commands may need, and nothing that a fork would not get whole."""
+def load() -> None:
+    """Import all that commands may need, and read the models of the languages that are written in Latin letters."""
     import penstock
 
     names = [found.name for found in pkgutil.walk_packages(penstock.__path__, "penstock.")]
     for name in (*names, *LATER):
         if not LEFT_OUT & set(name.split(".")):
             import_module(name)
+    _read_models()
+
+
+def _read_models() -> None:
+    """By recognising something: a detector that is asked to read them beforehand starts threads for it.
+
+    They are the library's own and all its detectors use them. A process takes three seconds to read them.
+    """
+    from lingua import LanguageDetectorBuilder
+
+    from penstock.apps.rewrite.classifier import languages
+
+    known = languages.known()
+    tongues = [known[code] for code in languages.chosen(None) if code in known]
+    LanguageDetectorBuilder.from_languages(*tongues).build().compute_language_confidence_values("one or two words")
+
+
+def preload() -> None:
+    """Import all that commands may need, and nothing that a fork would not get whole."""
+    load()
     if (threads := len(list(Path("/proc/self/task").iterdir()))) != 1:
         raise RuntimeError(f"an import has started a thread ({threads} now): leave it out, a fork would lack it")
     gc.collect()

@@ -107,16 +107,16 @@ class ForkServer:
     preload: bool = True
 
     def start(
-        self, arguments: Sequence[str], *, env: Mapping[str, str], cwd: Path | str = ROOT,
+        self, arguments: Sequence[str], *, env: Mapping[str, str], cwd: Path | str = ROOT, stdin: int | None = None,
         stdout: int | IO[Any] | None = None, stderr: int | IO[Any] | None = None,
     ) -> Child:  # fmt: skip
-        """Fork what `python` with *arguments* would be; `-m` and files are known. Its input is empty."""
+        """Fork what `python` with *arguments* would be; `-m` and files are known. Its input is empty unless given."""
         order = {"arguments": list(arguments), "environment": dict(env), "directory": str(cwd)}
         # The fork's ends are closed here in any case, or a reader would never see the end of a pipe.
         with ExitStack() as ends, ExitStack() as on_failure:
             connection = on_failure.enter_context(self._connect())
             null = ends.enter_context(Path(os.devnull).open("r+b"))
-            streams, pipes = [null.fileno()], {}
+            streams, pipes = [null.fileno() if stdin is None else stdin], {}
             for number, (name, given) in enumerate({"stdout": stdout, "stderr": stderr}.items(), start=1):
                 if given == subprocess.PIPE:
                     reading, writing = os.pipe()

@@ -11,6 +11,7 @@ import httpx
 from fastapi import FastAPI
 
 from penstock.web.server import Server, bound_socket
+from tests.support.loopback import NOBODY
 
 PATIENCE = 10.0
 
@@ -81,7 +82,7 @@ async def serving(app: FastAPI) -> AsyncIterator[tuple[Server, httpx.AsyncClient
     working = asyncio.create_task(server.work())
     await server.listening.wait()
     try:
-        async with httpx.AsyncClient(base_url=url, timeout=PATIENCE) as client:
+        async with httpx.AsyncClient(base_url=url, timeout=PATIENCE, verify=NOBODY) as client:
             yield server, client
     finally:
         server.should_exit = True
