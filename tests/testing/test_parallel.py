@@ -73,7 +73,7 @@ Sample = tuple[Path, subprocess.CompletedProcess[str]]
 def test_every_test_runs_once_in_some_process(sample: Sample) -> None:
     ran = noted(sample[0], "ran")
     assert Counter(int(number) for _, number in ran) == Counter(range(60))
-    assert len({pid for pid, _ in ran}) == 5, "three, and one for each that died"
+    assert 3 <= len({pid for pid, _ in ran}) <= 5, "three, and one for each that died, unless the others were quicker"
 
 
 def test_everything_that_happened_is_told(sample: Sample) -> None:
@@ -99,8 +99,10 @@ def test_a_failure_shows_what_its_own_test_has_printed(sample: Sample) -> None:
 def test_each_process_has_session_fixtures_and_luck_of_its_own(sample: Sample) -> None:
     directory, _ = sample
     houses = Counter((what, pid) for pid, what in noted(directory, "houses"))
-    assert len([1 for what, _ in houses if what == "opened"]) == 5
-    assert len([1 for what, _ in houses if what == "closed"]) == 3, "the two that died could not"
+    opened, closed = ({pid for what, pid in houses if what == wanted} for wanted in ("opened", "closed"))
+    ran = {number: pid for pid, number in noted(directory, "ran")}
+    assert opened == set(ran.values())
+    assert opened - closed == {ran["7"], ran["50"]}, "the two that died could not"
     assert set(houses.values()) == {1}
     assert len({luck for _, luck in noted(directory, "luck")}) == 60
 
