@@ -29,7 +29,7 @@ from tests.support.stock import Stock
 
 pytest_plugins = ["tests.support.contract_report", "tests.support.parallel"]
 
-RUN_LOCK = pytest.StashKey[int]()
+RUN = pytest.StashKey[tuple[Path, int]]()  # its directory, and the lock that says it is wanted
 STARTER = pytest.StashKey[ForkProcess]()
 GARBAGE = 20_000  # new objects before the youngest are looked through; Python's own is 700
 
@@ -42,7 +42,7 @@ def pytest_configure(config: pytest.Config) -> None:
         clusters.binaries_under_test()
     except EmbeddedServerError as error:
         raise pytest.UsageError(str(error)) from error
-    _, config.stash[RUN_LOCK] = clusters.open_session_directory()
+    config.stash[RUN] = clusters.open_session_directory()
 
 
 def pytest_sessionstart(session: pytest.Session) -> None:
@@ -60,20 +60,19 @@ def _start_servers() -> None:
 
 def pytest_forked(config: pytest.Config) -> None:
     """Leave the server, and the lock that says it is wanted, to the process that forked this one."""
-    os.close(config.stash[RUN_LOCK])
-    del config.stash[RUN_LOCK]
+    os.close(config.stash[RUN][1])
+    del config.stash[RUN]
     del config.stash[STARTER]
 
 
 def pytest_unconfigure(config: pytest.Config) -> None:
-    """Stop the shared server, however the run ended."""
+    """Stop the servers, however the run ended."""
     starter = config.stash.get(STARTER, None)
     if starter is not None:
         starter.join()
-    lock = config.stash.get(RUN_LOCK, None)
-    if lock is not None:
-        clusters.remove_server(clusters.session_server())
-        os.close(lock)
+    run = config.stash.get(RUN, None)
+    if run is not None:
+        clusters.close_session_directory(*run)
 
 
 def pytest_collection_finish(session: pytest.Session) -> None:
@@ -163,7 +162,7 @@ def role_dsn(database: clusters.Database) -> Callable[[str], str]:
 @pytest.fixture
 def home() -> Iterator[Path]:
     """An empty home that the server's account can reach; a server left there is stopped."""
-    path = clusters.new_home("penstock-home-")
+    path = clusters.new_home("home")
     yield path
     clusters.remove_server(EmbeddedServer(path))
 

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tests.crash import campaign, deliveries, lane
-from tests.support import clusters, servers
+from tests.support import servers
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -40,11 +40,8 @@ def main() -> int:
 
 
 def _on_a_server(part: Callable[[str], int]) -> int:
-    server = servers.private_server()
-    try:
+    with servers.campaign_server() as server:
         return part(server.dsn)
-    finally:
-        clusters.remove_server(server.embedded)
 
 
 # --------------------------------------------------------------------- engine

@@ -41,7 +41,7 @@ from tests.channels.conftest import KEY
 from tests.crash import deliveries_history as history
 from tests.crash.campaign import Nursery
 from tests.crash.deliveries_history import Count
-from tests.support import clusters, servers
+from tests.support import servers
 
 GAPS: Final = (
     CrashPoint.BEFORE_EFFECT_INTENT,
@@ -269,15 +269,12 @@ def both(count: int, hold_count: int, kills: int, seed: int) -> int:
 def campaign(policy: str, count: int, kills: int, seed: int) -> int:
     """One campaign on a server of its own, with its verdict."""
     say(f"deliveries: {count} over Resend, webhooks and SMTP ({policy}), {kills} kills, seed {seed}")
-    started, server = time.monotonic(), servers.private_server()
-    with tempfile.TemporaryDirectory() as folder:
-        try:
-            verdict = asyncio.run(
-                run(server.dsn, server.role_dsn, Path(folder) / "workers.log", deliveries=count, kills=kills, seed=seed,
-                    policy=policy, progress=_progress)
-            )  # fmt: skip
-        finally:
-            clusters.remove_server(server.embedded)
+    started = time.monotonic()
+    with servers.campaign_server() as server, tempfile.TemporaryDirectory() as folder:
+        verdict = asyncio.run(
+            run(server.dsn, server.role_dsn, Path(folder) / "workers.log", deliveries=count, kills=kills, seed=seed,
+                policy=policy, progress=_progress)
+        )  # fmt: skip
     if kills >= MANY:
         verdict.problems += [f"nobody was killed at {gap}" for gap in GAPS if not verdict.at[gap]]
     _tell(verdict, time.monotonic() - started)

@@ -38,7 +38,7 @@ from tests.crash import homes_history, lane
 from tests.crash.campaign import Nursery
 from tests.crash.homes_types import UNKINDLY, Knows, Model, settings_of
 from tests.crash.lane_faults import SCRIPT
-from tests.support import clusters, servers
+from tests.support import servers
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -244,16 +244,13 @@ def main() -> int:
     options = parser.parse_args()
     seed = secrets.randbelow(10**6) if options.seed is None else options.seed
     _print(f"{options.requests} requests, {options.homes} homes, {options.kills} kills, seed {seed}")
-    started, server = time.monotonic(), servers.private_server()
-    with tempfile.TemporaryDirectory() as folder:
+    started = time.monotonic()
+    with servers.campaign_server() as server, tempfile.TemporaryDirectory() as folder:
         logs = [Path(folder) / "workers.log", server.embedded.home.log]
-        try:
-            verdict = asyncio.run(
-                run(server.dsn, server.role_dsn, logs, requests=options.requests, count=options.homes,
-                    kills=options.kills, seed=seed, progress=_say)
-            )  # fmt: skip
-        finally:
-            clusters.remove_server(server.embedded)
+        verdict = asyncio.run(
+            run(server.dsn, server.role_dsn, logs, requests=options.requests, count=options.homes,
+                kills=options.kills, seed=seed, progress=_say)
+        )  # fmt: skip
     _tell(verdict, time.monotonic() - started)
     return 1 if verdict.problems else 0
 

@@ -30,7 +30,7 @@ from penstock.apps.vault.migrations import LINE
 from penstock.store import migrate
 from tests.crash import takeover_history as history
 from tests.crash.campaign import Nursery, kill
-from tests.support import clusters, servers
+from tests.support import servers
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -225,14 +225,10 @@ def main() -> int:
     parser.add_argument("--rows", type=int, default=100_000)
     parser.add_argument("--seed", type=int, default=1)
     options = parser.parse_args()
-    server = servers.private_server()
-    try:
+    with servers.campaign_server() as server, tempfile.TemporaryDirectory() as folder:
         migrate.downgrade(server.dsn, "0001", of=[LINE])
-        with tempfile.TemporaryDirectory() as folder:
-            log = Path(folder) / "errors.log"
-            verdict = asyncio.run(run(server.dsn, log, rows=options.rows, seed=options.seed, between=500, say=_print))
-    finally:
-        clusters.remove_server(server.embedded)
+        log = Path(folder) / "errors.log"
+        verdict = asyncio.run(run(server.dsn, log, rows=options.rows, seed=options.seed, between=500, say=_print))
     _tell(verdict)
     return 1 if verdict.problems or verdict.lost or verdict.doubled else 0
 

@@ -43,7 +43,7 @@ def run_as_nobody(code: str, home: Path, programs: Binaries) -> str:
 @pytest.fixture(scope="module")
 def looked_at() -> Iterator[EmbeddedServer]:
     """One running server for all tests that only look at it."""
-    server = EmbeddedServer(clusters.new_home("penstock-home-"), settings=clusters.SURVIVES_A_KILL)
+    server = EmbeddedServer(clusters.new_home("home"), settings=clusters.SURVIVES_A_KILL)
     seeds.sow(server, "empty", lambda _: None)
     server.start()
     yield server
@@ -67,7 +67,7 @@ def for_anyone(home: Path) -> Binaries:
 @pytest.fixture
 def closed_directory() -> Iterator[Path]:
     """A directory that only this user can enter, as root's own is."""
-    path = clusters.new_home("penstock-closed-")
+    path = clusters.new_home("closed")
     path.chmod(0o700)
     yield path
     shutil.rmtree(path)

@@ -14,7 +14,7 @@ import pytest
 from penstock.embedded import EmbeddedServer
 from penstock.store.roles import ROLES
 from tests.support import clusters, seeds
-from tests.support.servers import PrivateServer
+from tests.support.servers import PrivateServer, wait_for_death
 
 ROOT = Path(__file__).parents[2]
 
@@ -96,18 +96,23 @@ async def test_a_private_server_can_be_killed_and_comes_back_with_its_data(serve
 
 
 def test_a_test_run_that_was_killed_is_cleared_away_by_the_next() -> None:
-    home = clusters.new_home()
-    abandoned = EmbeddedServer(home, clusters.binaries_under_test(), clusters.UNSAFE_BUT_FAST)
-    seeds.sow(abandoned, "empty", lambda _: None)
-    abandoned.start()
-    lock = home / "run.lock"
-    with lock.open("w") as file:
-        fcntl.flock(file, fcntl.LOCK_EX)
+    run = clusters.new_run()
+    homes = [run, run / "private-1"]  # the shared server, and one that a test had for itself
+    left = [EmbeddedServer(home, clusters.binaries_under_test(), clusters.SURVIVES_A_KILL) for home in homes]
+    for server in left:
+        server.path.mkdir(mode=0o711, exist_ok=True)
+        seeds.sow(server, "empty", lambda _: None)
+        server.start()
+    pids = [server.status().pid or 0 for server in left]
+    with (run / "run.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
         clusters.sweep_abandoned()
-        assert abandoned.status().running
+        assert all(server.status().running for server in left)
 
     clusters.sweep_abandoned()
-    assert not home.exists()
+    assert not run.exists()
+    for pid in pids:
+        wait_for_death(pid)
 
 
 @pytest.mark.parametrize("processes", ["1", "2"])

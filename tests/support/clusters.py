@@ -2,8 +2,9 @@
 
 All processes of a run share one server. The first names its directory and
 stops it at the end; whoever needs it first starts it and prepares the template.
-A run that was killed leaves its server behind; the next run finds the
-directory unlocked and clears it away.
+Servers of single tests live in the same directory. A run that was killed
+leaves them all behind; the next run finds the directory unlocked and clears
+it away.
 """
 
 import asyncio
@@ -79,11 +80,9 @@ def binaries_under_test() -> Binaries:
     return installed(int(major))
 
 
-def new_home(prefix: str = PREFIX) -> Path:
-    """Make a short directory that the server's account can reach, also for root."""
-    path = Path(tempfile.mkdtemp(prefix=prefix, dir=_temporary()))
-    path.chmod(0o711)
-    return path
+def new_home(kind: str) -> Path:
+    """Make a short directory of this run that the server's account can reach, also for root."""
+    return _reachable(f"{kind}-", Path(os.environ[DIRECTORY_VARIABLE]))
 
 
 def remove_server(server: EmbeddedServer) -> None:
@@ -142,13 +141,42 @@ def drop(database: Database, admin: psycopg.Connection[Any]) -> None:
 def open_session_directory() -> tuple[Path, int]:
     """Make the directory of this run and lock it; the lock tells others that it is in use."""
     sweep_abandoned()
-    path = new_home()
+    path = new_run()
     unlocked = path / "run.lock.new"  # never visible to a sweeper before it is locked
     descriptor = os.open(unlocked, os.O_RDWR | os.O_CREAT, 0o600)
     fcntl.flock(descriptor, fcntl.LOCK_EX)
     unlocked.rename(path / "run.lock")
     os.environ[DIRECTORY_VARIABLE] = str(path)
     return path, descriptor
+
+
+def new_run() -> Path:
+    """Make the directory of a run, which nobody has locked yet."""
+    return _reachable(PREFIX, _temporary())
+
+
+def close_session_directory(path: Path, lock: int) -> None:
+    """Remove the directory of this run with all its servers, then the lock: nobody sweeps what is being removed."""
+    remove_run(path)
+    os.close(lock)
+
+
+@contextmanager
+def session_directory() -> Iterator[None]:
+    """The directory of a run that pytest does not conduct: of a campaign from the command line."""
+    opened = open_session_directory()
+    try:
+        yield
+    finally:
+        del os.environ[DIRECTORY_VARIABLE]
+        close_session_directory(*opened)
+
+
+def remove_run(path: Path) -> None:
+    """Stop the servers of a run, of its single tests too, and remove all they had."""
+    for data in sorted(path.glob("*/data")):
+        remove_server(EmbeddedServer(data.parent, binaries_under_test()))
+    remove_server(EmbeddedServer(path, binaries_under_test()))
 
 
 def session_server() -> EmbeddedServer:
@@ -164,7 +192,13 @@ def sweep_abandoned() -> None:
     for lock in _temporary().glob(f"{PREFIX}*/run.lock"):
         with suppress(FileNotFoundError):  # another run sweeps at the same time
             if lock.stat().st_uid == os.geteuid() and _is_free(lock):
-                remove_server(EmbeddedServer(lock.parent, binaries_under_test()))
+                remove_run(lock.parent)
+
+
+def _reachable(prefix: str, folder: Path) -> Path:
+    path = Path(tempfile.mkdtemp(prefix=prefix, dir=folder))
+    path.chmod(0o711)
+    return path
 
 
 def _temporary() -> Path:

@@ -76,7 +76,7 @@ def version() -> tuple[int, ...]:
 @contextmanager
 def pgbouncer(dsn: str, *, size: int = 4) -> Iterator[PgBouncer]:
     """PgBouncer in front of the server of *dsn*, with its defaults wherever nothing else is said here."""
-    binary, home = program(), clusters.new_home("penstock-pooler-")
+    binary, home = program(), clusters.new_home("pooler")
     started: PgBouncer | None = None
     try:
         for _ in range(TRIES):

@@ -92,9 +92,7 @@ def replicated(primary: servers.PrivateServer) -> Pair:
     socket = embedded.home.socket
     door = embedded.home.data / "pg_hba.conf"
     door.write_text(door.read_text() + door.read_text().replace("local all", "local replication"))
-    copy = EmbeddedServer(
-        clusters.new_home("penstock-replica-"), clusters.binaries_under_test(), clusters.SURVIVES_A_KILL
-    )
+    copy = EmbeddedServer(clusters.new_home("replica"), clusters.binaries_under_test(), clusters.SURVIVES_A_KILL)
     pair = Pair(primary, servers.PrivateServer(copy), copy.path / "way")
     pair.on_primary("select pg_reload_conf()")
     copy.home.create(copy.account)

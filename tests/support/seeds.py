@@ -30,11 +30,6 @@ def sow(server: EmbeddedServer, name: str, grow: Grow) -> None:
     subprocess.run(["cp", "-a", seed.home.data, server.home.data], check=True)  # noqa: S607 - every system has it
 
 
-def in_a_run() -> bool:
-    """Tell whether there is a run whose directory keeps seeds; a campaign from the command line is none."""
-    return clusters.DIRECTORY_VARIABLE in os.environ
-
-
 def _place() -> Path:
     return Path(os.environ[clusters.DIRECTORY_VARIABLE])
 

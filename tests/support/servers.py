@@ -3,6 +3,8 @@
 import os
 import signal
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -67,20 +69,24 @@ class PrivateServer:
 def private_server() -> PrivateServer:
     """Start a server in a directory of its own, with roles and schema in place."""
     embedded = EmbeddedServer(
-        clusters.new_home("penstock-private-"),
+        clusters.new_home("private"),
         clusters.binaries_under_test(),
         clusters.SURVIVES_A_KILL,
     )
     try:
-        if seeds.in_a_run():
-            seeds.sow(embedded, "private", _furnish)
+        seeds.sow(embedded, "private", _furnish)
         embedded.start()
-        if not seeds.in_a_run():
-            _furnish(embedded)
     except BaseException:
         clusters.remove_server(embedded)
         raise
     return PrivateServer(embedded)
+
+
+@contextmanager
+def campaign_server() -> Iterator[PrivateServer]:
+    """A private server for a campaign from the command line; if that is killed, the next run clears it away."""
+    with clusters.session_directory():
+        yield private_server()
 
 
 def _furnish(embedded: EmbeddedServer) -> None:

@@ -148,7 +148,7 @@ def _ended(arguments: list[str], env: dict[str, str]) -> object:
 @pytest.fixture
 def private() -> Iterator[tuple[forks.ForkServer, IO[str]]]:
     """A server of its own that is soon there, and the lock that it lives by."""
-    directory = clusters.new_home("penstock-forks-")
+    directory = clusters.new_home("forks")
     with (directory / "run.lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         yield forks.ForkServer(directory, preload=False), lock

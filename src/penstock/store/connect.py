@@ -124,7 +124,7 @@ def unavailable(error: BaseException, dsn: str) -> DatabaseUnavailable:
         return DatabaseUnavailable(f"{where} refuses the login; check user and password in PENSTOCK_DSN")
     if isinstance(error, asyncpg.InvalidCatalogNameError):
         return DatabaseUnavailable(f"{where}: there is no such database; create it, then run `penstock migrate up`")
-    if isinstance(error, ValueError | asyncpg.InterfaceError):
+    if isinstance(error, ValueError):  # every error of the driver about a DSN is one
         return DatabaseUnavailable(
             f"{where} is not a usable DSN; write PENSTOCK_DSN as postgresql://user:password@host:5432/database"
         )
