@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     Process = subprocess.Popen[bytes] | forks.Child
 
 ROOT: Final = Path(__file__).resolve().parents[2]
+REAPER: Final = (CrashPoint.BEFORE_REAP, CrashPoint.AFTER_REAP)
 POINTS: Final = (
     CrashPoint.BEFORE_CLAIM,
     CrashPoint.AFTER_CLAIM,
@@ -42,10 +43,14 @@ POINTS: Final = (
     CrashPoint.BEFORE_TRANSACTION_COMMIT,
     CrashPoint.AFTER_TRANSACTION_COMMIT,
     CrashPoint.AFTER_STAGE_SAVED,
-    CrashPoint.BEFORE_REAP,
-    CrashPoint.AFTER_REAP,
+    *REAPER,
 )
+# At which passage of its point a worker dies; a reaper passes its own about once a second
+OFTEN: Final = (1, 1, 2, 5, 20)
+RARE: Final = (1, 1, 2)
 TYPES: Final = ("plain", "mail", "write", "flaky", "staged")
+ANYWHERE: Final = "anywhere"  # where those have died whom no point has stopped
+FADING: Final = 0.8  # what is left of a long life's length after the next one, which may have had nothing to do
 
 
 class Nursery:
@@ -58,6 +63,7 @@ class Nursery:
         self._pids: asyncio.Queue[int] = asyncio.Queue()
         self.exits: dict[int, asyncio.Future[int]] = {}
         self._reader: asyncio.Task[None] | None = None
+        self._lifetime = 0.5  # seconds that one takes which nobody kills, by the longest of late
 
     async def __aenter__(self) -> Self:
         """Start the process that forks."""
@@ -83,13 +89,19 @@ class Nursery:
         self._orders.close()
         await self._orders.wait_closed()
 
-    async def lived(self, order: dict[str, Any], after: float | None = None) -> int:
-        """Fork one, kill it *after* so many seconds if it lives that long, and return how it ended."""
-        pid = await self.spawn(**order)
-        timer = None if after is None else asyncio.get_running_loop().call_later(after, kill, pid, signal.SIGKILL)
+    async def lived(self, order: dict[str, Any], share: float | None = None) -> int:
+        """Fork one, kill it after a *share* of what a life takes if it is not over by then, and return how it ended.
+
+        Seconds would come too late on one machine and before its first statement on another.
+        """
+        loop = asyncio.get_running_loop()
+        pid, began = await self.spawn(**order), loop.time()
+        timer = None if share is None else loop.call_later(share * self._lifetime, kill, pid, signal.SIGKILL)
         status = await self.exited(pid)
         if timer is not None:
             timer.cancel()
+        if status == 0:
+            self._lifetime = max(loop.time() - began, FADING * self._lifetime)
         return status
 
     async def spawn(self, **order: Any) -> int:
@@ -137,6 +149,11 @@ class Verdict:
     at: Counter[str] = field(default_factory=Counter)
     problems: list[str] = field(default_factory=list)
 
+    @property
+    def at_points(self) -> int:
+        """Those who were killed at a named point."""
+        return self.kills - self.at[ANYWHERE]
+
 
 async def run(
     dsn: str,
@@ -147,7 +164,7 @@ async def run(
     workers: int = 3,
     progress: Callable[[Verdict], None] = lambda _: None,
 ) -> Verdict:
-    """Kill *kills* workers and check the history."""
+    """Kill *kills* workers at named points, and some more anywhere, and check the history."""
     random = Random(seed)  # noqa: S311 - chaos that can be repeated
     verdict = Verdict(seed)
     app = handlers.build(dsn, str(world_path))
@@ -181,11 +198,11 @@ async def _slot(
     progress: Callable[[Verdict], None],
 ) -> None:
     """Start a worker, see it die, start the next."""
-    while verdict.kills < kills:
+    while verdict.at_points < kills:
         point = random.choice(POINTS) if random.random() < 0.85 else None
         order: dict[str, Any] = {"dsn": dsn, "world": world, "name": f"{name}-{random.randrange(10**9)}"}
         if point is not None:
-            order |= {"crash_at": str(point), "passages": random.choice((1, 1, 2, 5, 20))}
+            order |= {"crash_at": str(point), "passages": random.choice(RARE if point in REAPER else OFTEN)}
         pid = await nursery.spawn(**order)
         try:
             async with asyncio.timeout(random.uniform(0.1, 1.5) if point is None else 3):
@@ -195,7 +212,7 @@ async def _slot(
             point = None
         await nursery.exited(pid)
         verdict.kills += 1
-        verdict.at[str(point or "anywhere")] += 1
+        verdict.at[str(point or ANYWHERE)] += 1
         progress(verdict)
 
 

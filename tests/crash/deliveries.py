@@ -39,7 +39,7 @@ from penstock.store.roles import OPERATOR, WORKER
 from tests.apps.review.notify.made import make_review
 from tests.channels.conftest import KEY
 from tests.crash import deliveries_history as history
-from tests.crash.campaign import Nursery
+from tests.crash.campaign import ANYWHERE, Nursery
 from tests.crash.deliveries_history import Count
 from tests.support import servers
 
@@ -73,7 +73,6 @@ SCRIPT: Final[tuple[tuple[str, float, dict[str, Any]], ...]] = (
 )
 EACH: Final = 3  # recipients of a review, one on each channel
 CREW: Final = 3
-PER_KILL: Final = 0.6  # rounds: each kills about two, and reviews keep coming as long as workers die
 LEAP: Final = 420.0  # seconds: longer than a lease and than any backoff, so that everybody comes back
 MANY: Final = 100  # kills, of which some must be at every gap
 MOST_ROUNDS: Final = 60  # without a kill, after which everything must have ended
@@ -108,13 +107,23 @@ class Campaign:
     verdict: Verdict
 
     async def feed(self, count: int) -> None:
-        """Reviews with a recipient on every channel."""
+        """*count* reviews with a recipient on every channel."""
         for _ in range(count):
             name = f"n{self.verdict.deliveries}"
             hook = self.emulator.webhook_url(name)
             to = [("resend", f"{name}@example.org"), ("smtp", f"{name}.too@example.org"), ("webhook", hook)]
             await make_review(self.owner, [(*one, True) for one in to], changelist=f"shop:{name}")
             self.verdict.deliveries += EACH
+
+    async def due(self, deliveries: int, kills: int) -> int:
+        """How many reviews come next.
+
+        Their share of all follows the share of those who have died, and one comes when nobody has
+        anything to do: who is idle passes no point to die at.
+        """
+        share = min(1.0, (self.verdict.kills + 1) / max(1, kills))
+        missing = ceil((deliveries * share - self.verdict.deliveries) / EACH)
+        return missing if missing > 0 else int(not await self.busy())
 
     async def round(self, *, deadly: bool) -> None:
         """Everybody once, and now and then a sweep; returns when all have ended."""
@@ -163,35 +172,33 @@ class Campaign:
     async def live(self, name: str, *, deadly: bool, sweep: bool = False) -> None:
         """One process from its beginning to its end."""
         order = {**self.order, "name": name, "sweep": sweep}
-        point, after = self._fate() if deadly else (None, None)
+        point, share = self._fate() if deadly else (None, None)
         if point is not None:
-            order |= {"crash_at": str(point), "passages": self.random.choice((1, 1, 2, 3, 5, 10, 20))}
-        status = await self.nursery.lived(order, after)
+            order |= {"crash_at": str(point), "passages": self.random.choice((1, 1, 2, 3, 5))}
+        status = await self.nursery.lived(order, share)
         if os.WIFSIGNALED(status):
             self.verdict.kills += 1
-            self.verdict.at[str(point or "anywhere")] += 1
+            self.verdict.at[str(point or ANYWHERE)] += 1
         elif status:
             self.verdict.problems.append(f"{name} ended with an error ({point})")
 
     def _fate(self) -> tuple[CrashPoint | None, float | None]:
-        """Where this process dies, or after how many seconds."""
+        """Where this process dies, or after which share of its life."""
         if self.random.random() < 0.7:
             return self.random.choice(POINTS), None
-        return None, self.random.uniform(0.05, 1.0)
+        return None, self.random.random()
 
 
 async def run(
     dsn: str, role_dsn: Callable[[str], str], log: Path, *, deliveries: int, kills: int, seed: int, policy: str,
     progress: Callable[[Verdict], None] = lambda _: None,
 ) -> Verdict:  # fmt: skip
-    """Take *deliveries* through *kills* deaths, let the rest be done in peace, and check."""
+    """Take *deliveries* or more through *kills* deaths, let the rest be done in peace, and check."""
     verdict = Verdict(seed, policy)
     async with AsyncExitStack() as stack:
         campaign = await _begin(stack, dsn, role_dsn, log, verdict)
-        per_round = ceil(deliveries / EACH / max(1.0, kills * PER_KILL))
         while verdict.kills < kills or verdict.deliveries < deliveries:
-            left = ceil((deliveries - verdict.deliveries) / EACH)
-            await campaign.feed(min(per_round, left))
+            await campaign.feed(await campaign.due(deliveries, kills))
             await campaign.round(deadly=verdict.kills < kills)
             await campaign.between()
             progress(verdict)

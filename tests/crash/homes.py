@@ -35,7 +35,7 @@ from penstock.store import clock, types
 from penstock.store.roles import OPERATOR, ORCHESTRATOR, WORKER
 from tests.apps.rewrite.rewriter import complaint
 from tests.crash import homes_history, lane
-from tests.crash.campaign import Nursery
+from tests.crash.campaign import ANYWHERE, Nursery
 from tests.crash.homes_types import UNKINDLY, Knows, Model, settings_of
 from tests.crash.lane_faults import SCRIPT
 from tests.support import servers
@@ -156,21 +156,21 @@ class Campaign:
 
     async def _process(self, function: str, *, deadly: bool) -> None:
         order = {**self.order, "function": function}
-        point, after = self._fate(function) if deadly else (None, None)
+        point, share = self._fate(function) if deadly else (None, None)
         if point is not None:
             order |= {"crash_at": str(point), "passages": self.random.choice((1, 1, 2, 5, 20))}
-        status = await self.nursery.lived(order, after)
+        status = await self.nursery.lived(order, share)
         if os.WIFSIGNALED(status):
             self.verdict.kills += 1
-            self.verdict.at[str(point or "anywhere")] += 1
+            self.verdict.at[str(point or ANYWHERE)] += 1
         elif status:
             self.verdict.problems.append(f"{function} ended with an error ({point})")
 
     def _fate(self, function: str) -> tuple[CrashPoint | None, float | None]:
-        """Where this process dies, or after how many seconds."""
+        """Where this process dies, or after which share of its life."""
         if self.random.random() < 0.7:
             return self.random.choice(POINTS[function]), None
-        return None, self.random.uniform(0.05, 1.5)
+        return None, self.random.random()
 
 
 async def run(

@@ -23,7 +23,7 @@ import asyncpg
 from penstock.contract.crash import CrashPoint
 from penstock.store import clock
 from tests.crash import lane_history
-from tests.crash.campaign import Nursery
+from tests.crash.campaign import ANYWHERE, Nursery
 from tests.crash.lane_faults import let_fail
 from tests.crash.lane_types import TABLE, TYPES, build_app
 from tests.support.emulator import EmulatorProcess
@@ -123,21 +123,21 @@ class Campaign:
     async def _process(self, role: str, *, deadly: bool) -> None:
         order: dict[str, Any] = {"dsn": self.dsn, "emulator": self.emulator.url}
         order["functions"] = [f"{name}_batch_{role}" for name in self.random.sample(TYPES, len(TYPES))]
-        point, after = self._fate(role) if deadly else (None, None)
+        point, share = self._fate(role) if deadly else (None, None)
         if point is not None:
             order |= {"crash_at": str(point), "passages": self.random.choice((1, 1, 1, 2, 4))}
-        status = await self.nursery.lived(order, after)
+        status = await self.nursery.lived(order, share)
         if os.WIFSIGNALED(status):
             self.verdict.kills += 1
-            self.verdict.at[str(point or "anywhere")] += 1
+            self.verdict.at[str(point or ANYWHERE)] += 1
         elif status:
             self.verdict.problems.append(f"a {role} ended with an error ({order})")
 
     def _fate(self, role: str) -> tuple[CrashPoint | None, float | None]:
-        """Where this process dies, or after how many seconds."""
+        """Where this process dies, or after which share of its life."""
         if self.random.random() < 0.8:
             return self.random.choice(POINTS[role]), None
-        return None, self.random.uniform(0.02, 0.6)
+        return None, self.random.random()
 
 
 async def run(dsn: str, *, kills: int, seed: int, progress: Callable[[Verdict], None] = lambda _: None) -> Verdict:
