@@ -325,7 +325,7 @@ def test_no_sequence_of_statements_leads_away_from_the_model(machine: Any) -> No
     run_state_machine_as_test(
         machine,
         settings=settings(
-            max_examples=LONG or 40,
+            max_examples=LONG or 60,
             stateful_step_count=80 if LONG else 50,
             derandomize=not LONG,
             database=None,
