@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING, Final
 
 from penstock.store import claims as store
 from penstock.store import connect, workers
-from penstock.store.statements import sql
 from penstock.telemetry import events
 
 if TYPE_CHECKING:
@@ -29,7 +28,6 @@ BEAT: Final = 15.0  # seconds between words of the worker itself
 RETRY: Final = 1.0  # seconds between tries while the database is away
 GRACE: Final = 5.0  # a handler past its time limit is renewed no longer than this
 SLOW: Final = 10.0  # seconds after which a renewal counts as failed
-CONNECT: Final = 30.0  # seconds that a new connection may take to get ready
 
 
 class Heartbeat:
@@ -136,19 +134,16 @@ class Heartbeat:
         self._next_beat = now + BEAT
 
     async def _connected(self) -> Connection:
-        """The connection, ready to renew.
+        """The connection; a lost one is made anew.
 
-        The driver asks about types before it first sends the renewal: eight round
-        trips where later ones take one. On a slow database they must not eat up
-        the time that the renewal itself has, or it would never get through. So
-        the first renewal is one of nothing.
+        Its first renewal takes one round trip more than later ones, and not the
+        eight that a driver which asks about arrays would take: on a slow database
+        they would eat up the time that a renewal has (see `store.array_types`).
         """
         if self._connection is None or self._connection.is_closed():
             self._connection = await connect.connect(
                 self._dsn, name=f"penstock heartbeat {self._who.worker_id}", prepared=self._prepared
             )
-            async with asyncio.timeout(CONNECT):
-                await self._connection.fetch(sql("claims/renew"), [], [], self._who.worker_id, [])
         return self._connection
 
     async def _close(self) -> None:
