@@ -61,6 +61,15 @@ def take(ask: Ask, types: Sequence[str], limit: int = SET) -> Plan:
     return ask("claims/take", list(types), limit, "w", uuid4(), priorities, created, ids, leases)
 
 
+@pytest.mark.parametrize("mode", MODES)
+def test_a_generic_plan_knows_its_arguments_by_number_and_a_custom_one_by_value(
+    mode: str, table: psycopg.Connection[Any]
+) -> None:
+    plan = explain(table, sql("claims/mine"), (uuid4(), 1, "w"), mode)
+    (looked_up,) = [node for node in plan.nodes if node.get("Index Name") == PRIMARY]
+    assert ("$1" in looked_up["Index Cond"]) is (mode == "generic")
+
+
 @pytest.mark.contract("D-10", "D-30", "C-17", "C-21")
 @pytest.mark.parametrize("beside", [[], ["absent"]], ids=["one", "several"])
 def test_a_claim_reads_the_ready_index_alone(ask: Ask, beside: list[str]) -> None:
@@ -77,7 +86,8 @@ def test_a_claim_reads_the_ready_index_alone(ask: Ask, beside: list[str]) -> Non
 @pytest.mark.parametrize("beside", [[], ["absent"]], ids=["one", "several"])
 def test_a_claim_costs_the_same_whatever_waits_beside_it(ask: Ask, beside: list[str]) -> None:
     """20,000 future jobs that are more urgent and 10,000 due jobs of another type stand beside the served ones."""
-    served, other = take(ask, [loaded.SERVED, *beside]), take(ask, [loaded.OTHER, *beside])
+    for _ in range(2):  # the first time, new versions find room on the pages of the old ones
+        served, other = take(ask, [loaded.SERVED, *beside]), take(ask, [loaded.OTHER, *beside])
     assert served.buffers < 30 * SET
     assert abs(served.buffers - other.buffers) < 3 * SET
 
