@@ -206,6 +206,18 @@ def test_a_version_that_is_not_installed_says_what_to_install() -> None:
 
 
 @as_root
+def test_a_path_with_a_directory_that_one_may_not_enter_is_looked_through_all_the_same(closed_directory: Path) -> None:
+    printed = run_as_nobody(
+        "from penstock.embedded import installed\n"
+        f"os.environ['PATH'] = '{closed_directory / 'bin'}'\n"
+        "try:\n    installed(99)\nexcept Exception as error:\n    print(error)\n",
+        closed_directory,
+        packaged(),
+    )
+    assert "no PostgreSQL 99 server programs" in printed
+
+
+@as_root
 def test_root_runs_the_server_as_somebody_without_rights(looked_at: EmbeddedServer) -> None:
     pid = looked_at.status().pid
     assert Path(f"/proc/{pid}").stat().st_uid == looked_at.account.uid != 0

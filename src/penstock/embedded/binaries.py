@@ -97,7 +97,8 @@ def installed(major: int) -> Binaries:
     """Return the PostgreSQL *major* that the machine's packages installed."""
     places = [f"/usr/lib/postgresql/{major}/bin", f"/usr/pgsql-{major}/bin"]
     for directory in map(Path, [*places, *os.get_exec_path()]):
-        if (directory / "initdb").exists() and (directory / "postgres").exists():
+        # Not `exists`: PATH may name directories that one may not enter
+        if all(os.access(directory / tool, os.X_OK) for tool in ("initdb", "postgres")):
             binaries = Binaries(directory.resolve())
             if binaries.major == major:
                 return binaries
