@@ -122,10 +122,11 @@ class Ground:
         )
         return not await store.fail(db or self.db, worker, [death])
 
-    async def renew(self, worker: str, ticket: Ticket, db: Db | None = None) -> bool:
-        """Whether the claim still held."""
+    async def renew(self, worker: str, ticket: Ticket, db: Db | None = None) -> bool | None:
+        """Whether the claim still held; None: somebody's transaction has the row, and it was passed over."""
         claim = self.claim(ticket)
-        return await store.renew(db or self.db, worker, [(claim.job_id, claim.claim_seq, SPAN)]) == {claim.job_id}
+        owned = await store.renew(db or self.db, worker, [(claim.job_id, claim.claim_seq, SPAN)])
+        return (owned[claim.job_id] or None) if owned else False
 
     async def give_up(self, worker: str, ticket: Ticket, db: Db | None = None) -> bool:
         """Whether the claim still held."""

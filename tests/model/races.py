@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from tests.model.ground import Ground
 
 TYPE: Final = Type("raced", attempts=100)
-PASSED_OVER: Final = ("claim", "reap")  # they skip a locked row instead of waiting for it
+PASSED_OVER: Final = ("claim", "reap", "renew")  # they skip a locked row instead of waiting for it
 
 
 @dataclass
@@ -149,7 +149,7 @@ class Race:
             return await ground.cancel(self._job, db)
         return ticket is not None and await self._write(op, ticket, db)
 
-    async def _write(self, op: str, ticket: Ticket, db: asyncpg.Connection[Any]) -> bool:
+    async def _write(self, op: str, ticket: Ticket, db: asyncpg.Connection[Any]) -> bool | None:
         """What only the owner of the claim may do."""
         ground, worker = self._ground, ticket.worker
         writes: dict[str, Callable[[], Awaitable[object]]] = {
@@ -160,7 +160,9 @@ class Race:
             "renew": lambda: ground.renew(worker, ticket, db),
         }
         answer = await writes[op]()
-        return not answer if op == "complete" else bool(answer)  # complete names the claims that were lost
+        if op == "complete":
+            return not answer  # it names the claims that were lost
+        return None if answer is None else bool(answer)
 
 
 def explained(start: Model, histories: list[list[Done]], row: tuple[Any, ...]) -> bool:

@@ -17,6 +17,7 @@ import asyncpg
 import pytest
 
 from penstock import Penstock
+from penstock.store import claims
 from tests.model.ground import Ground
 from tests.model.model import TERMINAL, Model, Ticket
 from tests.model.races import TYPE, Actor, Race, explained, interleavings
@@ -96,7 +97,8 @@ class Track:
 
 
 @pytest.fixture
-async def track(dsn: str) -> AsyncIterator[Track]:
+async def track(dsn: str, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Track]:
+    monkeypatch.setattr(claims, "OBSTRUCTED_AFTER", "1min")  # whoever waits here is let go on by the other script
     async with Penstock(dsn, notify="off") as app:
         connections = [await asyncpg.connect(dsn) for _ in range(3)]
         ground = Ground(app, connections[0])

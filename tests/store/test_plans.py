@@ -13,6 +13,7 @@ import psycopg
 import pytest
 
 from penstock.embedded import EmbeddedServer
+from penstock.store.claims import OBSTRUCTED_AFTER as BRIEFLY
 from penstock.store.statements import sql
 from tests.store import loaded
 from tests.store.plans import Plan, explain
@@ -113,7 +114,7 @@ def test_a_claim_under_limits_reads_the_ready_indexes_alone(job_type: str, index
 
 def test_a_completion_finds_its_jobs_by_primary_key(ask: Ask, table: psycopg.Connection[Any]) -> None:
     ids, fences = claims(table)
-    plan = ask("claims/complete", ids, fences, "w", None)
+    plan = ask("claims/complete", ids, fences, "w", None, BRIEFLY)
     assert plan.sequential == 0
     assert plan.indexes == {PRIMARY}
     assert plan.buffers < 30 * SET
@@ -126,11 +127,11 @@ def test_every_write_of_a_set_of_claims_goes_by_primary_key(
     ids, fences = claims(table)
     per_job: dict[str, list[Any]] = {
         "claims/renew": [[timedelta(minutes=5)] * SET],
-        "claims/requeue": [[timedelta(0)] * SET, [True] * SET, ["NETWORK_TIMEOUT"] * SET, ["again"] * SET],
+        "claims/requeue": [[timedelta(0)] * SET, [True] * SET, ["NETWORK_TIMEOUT"] * SET, ["again"] * SET, BRIEFLY],
         "claims/settled": [],
         "claims/fail": [
             ["RUNTIME_BUG"] * SET, ["m"] * SET, [False] * SET, ["non_retryable"] * SET, ["stack"] * SET, ["{}"] * SET,
-            [1] * SET, [None] * SET,
+            [1] * SET, [None] * SET, BRIEFLY,
         ],
     }  # fmt: skip
     plan = ask(name, ids, fences, "w", *per_job[name])
@@ -176,7 +177,7 @@ def test_an_enqueue_touches_a_handful_of_pages_with_a_key_or_without(key: str | 
 @pytest.mark.parametrize("name", ["claims/mine", "claims/progress", "claims/finish", "claims/cancel", "claims/advance"])
 def test_a_single_claim_is_found_by_primary_key(name: str, ask: Ask, table: psycopg.Connection[Any]) -> None:
     (job_id,), (fence,) = claims(table, 1)
-    extra: dict[str, list[Any]] = {"claims/cancel": ["note"], "claims/advance": ["next", "run", None, False]}
+    extra: dict[str, list[Any]] = {"claims/cancel": ["note", BRIEFLY], "claims/advance": ["next", "run", None, False]}
     plan = ask(name, job_id, fence, "w", *extra.get(name, []))
     assert (plan.rows, plan.sequential) == (1, 0)
     assert plan.indexes == {PRIMARY}

@@ -14,8 +14,9 @@ from penstock.engine.marks import Marks
 from penstock.engine.reaper import reap
 from penstock.engine.runs import Run
 from penstock.store import claims as store
+from penstock.store import connect
 from penstock.store import types as type_store
-from penstock.telemetry import metrics
+from penstock.telemetry import events, metrics
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -183,7 +184,11 @@ class Fetcher:
 
     async def reap(self) -> int:
         """Return expired claims, all of them."""
-        total = await reap(self._place.pool)
+        try:
+            total = await reap(self._place.pool)
+        except connect.OBSTRUCTED as error:
+            events.database_away("reaper", type(error).__name__, 0)  # claims do not wait for it: there is a next time
+            return 0
         if total:
             self._marks.drop()
         return total

@@ -19,14 +19,14 @@ async def in_halves(
 ) -> tuple[list[R], list[tuple[T, Exception]]]:
     """Write *items* in one set; returns what the writes returned, and the items refused with their errors.
 
-    A trigger of the application may raise for one job (C-62). The others of
-    its set must not wait for it.
+    A trigger of the application may raise for one job (C-62), or somebody's
+    transaction may hold its row. The others of its set must not wait for it.
     """
     try:
         return await write(items), []
-    except connect.AWAY:
-        raise  # nobody was asked, so nobody refused
     except Exception as error:
+        if isinstance(error, connect.AWAY) and not isinstance(error, connect.OBSTRUCTED):
+            raise  # nobody was asked, so nobody refused
         if len(items) == 1:
             return [], [(items[0], error)]
     half = len(items) // 2

@@ -104,12 +104,10 @@ class Heartbeat:
         asked = time.monotonic()
         held = [(r.claim.job_id, r.claim.claim_seq, timedelta(seconds=r.lease)) for r in due]
         owned = await store.renew(connection, self._who.worker_id, held)
-        gone = []
         for running in due:
-            if running.claim.job_id in owned:
+            if owned.get(running.claim.job_id):
                 running.renewed = asked
-            else:
-                gone.append(running)
+        gone = [running for running in due if running.claim.job_id not in owned]
         if gone:
             self._lost(gone)
 

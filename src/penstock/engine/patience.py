@@ -20,10 +20,13 @@ def _never(_: int) -> bool:
     return False
 
 
-async def persist(what: str, write: Callable[[], Awaitable[T]], enough: Callable[[int], bool] = _never) -> T:
+async def persist(
+    what: str, write: Callable[[], Awaitable[T]], enough: Callable[[int], bool] = _never, *, divisible: bool = False
+) -> T:
     """Try until the database has answered, or so many tries are *enough*, which raises what the last one did.
 
-    *write* must bear to be tried twice, as fenced writes do.
+    *write* must bear to be tried twice, as fenced writes do. One that is
+    *divisible* is not tried again whole while somebody stands in its way.
     """
     tries = 0
     while True:
@@ -32,7 +35,7 @@ async def persist(what: str, write: Callable[[], Awaitable[T]], enough: Callable
         except connect.AWAY as error:
             pause = PAUSES[min(tries, len(PAUSES) - 1)]
             tries += 1
-            if enough(tries):
+            if enough(tries) or (divisible and isinstance(error, connect.OBSTRUCTED)):
                 raise
             events.database_away(what, type(error).__name__, pause)
             await asyncio.sleep(pause)

@@ -2,7 +2,8 @@
 
 A set is flushed when it is large or a few milliseconds old, whichever comes
 first; while one is being written the next one gathers. A claim stays held,
-and its lease renewed, until its end is committed.
+and its lease renewed, until its end is committed. An end that somebody's
+transaction stands in the way of is tried again by itself, and holds up nobody.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from penstock.contract.verdicts import Completed, Died, Ended, Lost, Requeued, R
 from penstock.engine.failing import judged
 from penstock.engine.halves import in_halves
 from penstock.engine.letters import PUT_OFF, death, give_back, put_off, retry
-from penstock.engine.patience import persist
+from penstock.engine.patience import PAUSES, persist
 from penstock.engine.tally import Tally
 from penstock.store import claims as store
 from penstock.store import connect, runs, types
@@ -38,6 +39,7 @@ SET: Final = 500
 MOST_WAITING: Final = 4000  # verdicts that may wait for the database before the fetcher pauses
 IDLE_SAVE: Final = 0.2  # seconds after which the record of a run is written by itself
 LAST_TRIES: Final = 8  # while closing
+TOLD_AFTER: Final = 8  # tries of an end that is in somebody's way until an operator is told
 
 
 class Recorder:
@@ -65,6 +67,8 @@ class Recorder:
         self._task: asyncio.Task[None] | None = None
         self._writing = 0
         self._written = asyncio.Event()  # nothing is being written
+        self._obstructed: dict[Claim, int] = {}  # ends that wait for somebody else's transaction, with their tries
+        self._later: set[asyncio.Task[None]] = set()
         self.tally = self._tally = Tally(place, self.run_over)
         self.shaky = self._tally.shaky  # types whose breaker has counted a failure
         self.alarmed = 0  # failures not yet written that may open a breaker: claim nothing before they are
@@ -189,7 +193,7 @@ class Recorder:
 
         async def write(some: Sequence[Running]) -> list[Claim]:
             claims = [running.claim for running in some]
-            lost = await self._persist("completions", lambda: store.complete(pool, worker, claims, rows))
+            lost = await self._persist_end("completions", lambda: store.complete(pool, worker, claims, rows))
             rows.clear()  # they are written
             return lost
 
@@ -201,6 +205,11 @@ class Recorder:
         if rows:
             await self._persist("runs", lambda: runs.save(pool, rows))
         self._tally.completed(list(by_claim.values()))
+        refused = [
+            (running, error)
+            for running, error in refused
+            if not await self._tried_later(running, error, partial(self._write_completed, [running], []))
+        ]
         if refused:
             # A trigger of the application refused the completion: that is how the attempt ended.
             random = self._place.random
@@ -235,15 +244,17 @@ class Recorder:
 
     async def _write_requeues(self, requeues: list[tuple[Running, store.Requeue]]) -> None:
         refused = await self._write_set("requeues", requeues, store.requeue, self._tally.requeued)
-        for (running, _), error in refused:
-            await self._refused(running, "requeue", error)
-            self._tally.lost(running)  # nothing can be written: its lease runs out
+        for (running, move), error in refused:
+            if not await self._tried_later(running, error, partial(self._write_requeues, [(running, move)])):
+                await self._refused(running, "requeue", error)
+                self._tally.lost(running)  # nothing can be written: its lease runs out
         self.requeued = True
 
     async def _write_deaths(self, deaths: list[tuple[Running, store.Death]]) -> None:
         for (running, letter), error in await self._write_set("deaths", deaths, store.fail, self._tally.died):
-            await self._refused(running, "fail", error)
-            await self._write_requeues([(running, put_off(letter))])
+            if not await self._tried_later(running, error, partial(self._write_deaths, [(running, letter)])):
+                await self._refused(running, "fail", error)
+                await self._write_requeues([(running, put_off(letter))])
 
     async def _write_set(
         self,
@@ -257,7 +268,7 @@ class Recorder:
 
         async def write_some(some: Sequence[tuple[Running, T]]) -> list[Claim]:
             some_moves = [move for _, move in some]
-            return await self._persist(what, lambda: write(pool, worker, some_moves))
+            return await self._persist_end(what, lambda: write(pool, worker, some_moves))
 
         lost, refused = await in_halves(moves, write_some)
         unwritten = {id(running) for (running, _), _ in refused}
@@ -269,10 +280,12 @@ class Recorder:
     async def _write_ended(self, running: Running, verdict: Ended) -> None:
         pool, worker = self._place.pool, self._place.worker_id
         try:
-            ended = await self._persist("cancel", lambda: store.cancel(pool, worker, running.claim, verdict.note))
-        except connect.AWAY:
-            raise
+            ended = await self._persist_end("cancel", lambda: store.cancel(pool, worker, running.claim, verdict.note))
         except Exception as error:
+            if await self._tried_later(running, error, partial(self._write_ended, running, verdict)):
+                return
+            if isinstance(error, connect.AWAY):
+                raise
             await self._refused(running, "cancel", error)
             await self._write_requeues([(running, give_back(running, Requeued(PUT_OFF, "END_REFUSED")))])
             return
@@ -298,4 +311,51 @@ class Recorder:
 
     async def _persist(self, what: str, write: Callable[[], Awaitable[T]]) -> T:
         """Try until the database has answered; a worker that must stop cannot wait for ever, and its leases run out."""
-        return await persist(what, write, lambda tries: self._closing and tries > LAST_TRIES)
+        return await persist(what, write, self._enough)
+
+    def _enough(self, tries: int) -> bool:
+        return self._closing and tries > LAST_TRIES
+
+    async def _persist_end(self, what: str, write: Callable[[], Awaitable[T]]) -> T:
+        """The same for ends of claims: those in somebody's way are left to `_tried_later`."""
+        return await persist(what, write, self._enough, divisible=True)
+
+    # ------------------------------------------------------------------ in somebody's way
+
+    async def _tried_later(self, running: Running, error: Exception, write: Callable[[], Awaitable[None]]) -> bool:
+        """Let an end that somebody stands in the way of be tried again alone; False: that is not what is wrong.
+
+        It is tried for as long as it takes: the job has been done, and nobody can take it away while its row is
+        held. A trigger that always raises so is told like one that refuses (C-62).
+        """
+        if not isinstance(error, connect.OBSTRUCTED):
+            self._obstructed.pop(running.claim, None)
+            return False
+        tries = self._obstructed[running.claim] = self._obstructed.get(running.claim, 0) + 1
+        if self._closing and tries > LAST_TRIES:
+            del self._obstructed[running.claim]
+            self._tally.lost(running)  # its lease runs out
+            return True
+        if tries == TOLD_AFTER:
+            await self._refused(running, "end", error)
+        self._writing += 1
+        task = asyncio.create_task(self._write_later(running, PAUSES[min(tries, len(PAUSES)) - 1], write))
+        self._later.add(task)
+        task.add_done_callback(self._later.discard)
+        task.add_done_callback(self._on_end)
+        return True
+
+    async def _write_later(self, running: Running, pause: float, write: Callable[[], Awaitable[None]]) -> None:
+        tries = self._obstructed[running.claim]
+        try:
+            await asyncio.sleep(pause)
+            await write()
+            if self._obstructed.get(running.claim) == tries:
+                del self._obstructed[running.claim]
+            await self._move_breakers()
+        finally:
+            self._writing -= 1
+            if self._writing == 0:
+                self._written.set()
+            self._some.set()  # who closes looks again
+        self._freed()

@@ -12,6 +12,8 @@ from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from uuid import UUID
 
+import asyncpg
+
 from penstock.contract.claims import Claim
 from penstock.contract.errors import LeaseLost
 from penstock.store.statements import sql
@@ -19,14 +21,13 @@ from penstock.store.statements import sql
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-    import asyncpg
-
     from penstock.store.kept import Kept
 
     Transaction = asyncpg.Connection[Any] | asyncpg.pool.PoolConnectionProxy[Any]
     Db = Transaction | asyncpg.Pool[Any]
 
 PROMOTE_AT_ONCE: Final = 1000
+OBSTRUCTED_AFTER: Final = "250ms"  # that the end of a claim waits for somebody's lock; see `connect.OBSTRUCTED`
 
 
 class Mark(NamedTuple):
@@ -103,7 +104,10 @@ async def take_gated(
     db: Db | Kept, job_type: str, lease: timedelta, *, limit: int, worker: str, run: UUID
 ) -> list[Claim]:
     """The same for a type with limits, a pause or a breaker: nothing comes back while its gate is shut."""
-    rows = await db.fetch(sql("claims/take_gated"), job_type, worker, lease, limit, run)
+    try:
+        rows = await db.fetch(sql("claims/take_gated"), job_type, worker, lease, limit, run)
+    except asyncpg.LockNotAvailableError:
+        return []  # somebody holds the type's row: the other types of this worker do not wait for it
     return _in_order(rows)
 
 
@@ -131,7 +135,7 @@ async def complete(db: Db, worker: str, claims: Sequence[Claim], runs: Sequence[
     """
     ids, fences = [claim.job_id for claim in claims], [claim.claim_seq for claim in claims]
     records = json.dumps(runs) if runs else None
-    if await db.fetchval(sql("claims/complete"), ids, fences, worker, records) == len(claims):
+    if await db.fetchval(sql("claims/complete"), ids, fences, worker, records, OBSTRUCTED_AFTER) == len(claims):
         return []
     return _missing(claims, await db.fetch(sql("claims/settled"), ids, fences, worker))
 
@@ -147,6 +151,7 @@ async def requeue(db: Db, worker: str, moves: Sequence[Requeue]) -> list[Claim]:
         [move.charged for move in moves],
         [move.code for move in moves],
         [move.message for move in moves],
+        OBSTRUCTED_AFTER,
     )
     return _missing((move.claim for move in moves), rows)
 
@@ -166,20 +171,26 @@ async def fail(db: Db, worker: str, deaths: Sequence[Death]) -> list[Claim]:
         [death.context for death in deaths],
         [death.attempts for death in deaths],
         [death.alert for death in deaths],
+        OBSTRUCTED_AFTER,
     )
     return _missing((death.claim for death in deaths), rows)
 
 
 async def cancel(db: Db, worker: str, claim: Claim, note: str) -> bool:
     """End one claim as canceled; False when it was lost."""
-    return await db.fetchval(sql("claims/cancel"), claim.job_id, claim.claim_seq, worker, note) is not None
+    found = await db.fetchval(sql("claims/cancel"), claim.job_id, claim.claim_seq, worker, note, OBSTRUCTED_AFTER)
+    return found is not None
 
 
-async def renew(db: Db, worker: str, held: Sequence[tuple[UUID, int, timedelta]]) -> set[UUID]:
-    """Extend the leases of *held* (job, fence, lease); returns the jobs still owned."""
+async def renew(db: Db, worker: str, held: Sequence[tuple[UUID, int, timedelta]]) -> dict[UUID, bool]:
+    """Extend the leases of *held* (job, fence, lease); returns the jobs still owned, and whether it could be done.
+
+    It cannot while a transaction of somebody else holds the job's row. Nobody
+    can take the job away then either, so the next try is soon enough.
+    """
     ids, fences, leases = zip(*held, strict=True)
     rows = await db.fetch(sql("claims/renew"), ids, fences, worker, leases)
-    return {row["job_id"] for row in rows}
+    return {row["job_id"]: row["renewed"] for row in rows}
 
 
 async def advance(db: Db, worker: str, claim: Claim, next_stage: str, result: str | None) -> None:

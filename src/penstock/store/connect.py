@@ -40,6 +40,14 @@ AWAY: Final[tuple[type[Exception], ...]] = (
     asyncpg.PostgresSystemError,
 )
 
+# Of these, what a server says that is there: somebody's transaction stands in the way, or a trigger of the application
+# says so. To try again is all that helps, but what is asked for may be divided, so that not everything waits.
+OBSTRUCTED: Final[tuple[type[Exception], ...]] = (
+    asyncpg.TransactionRollbackError,
+    asyncpg.LockNotAvailableError,
+    asyncpg.QueryCanceledError,
+)
+
 
 async def connect(dsn: str, *, name: str = "penstock", prepared: bool = True) -> asyncpg.Connection[Any]:
     """Open one connection; a server that is away raises `DatabaseUnavailable`. *prepared* is off behind a pooler."""

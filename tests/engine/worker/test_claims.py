@@ -184,7 +184,7 @@ async def test_no_write_succeeds_without_the_exact_claim(floor: Floor, wrong: st
     assert await store.requeue(pool, worker, [store.Requeue(claim, timedelta(0), charged=True, code="X")]) == [claim]
     assert await store.fail(pool, worker, [_death(claim)]) == [claim]
     assert not await store.cancel(pool, worker, claim, "no")
-    assert await store.renew(pool, worker, [(claim.job_id, claim.claim_seq, LEASE)]) == set()
+    assert await store.renew(pool, worker, [(claim.job_id, claim.claim_seq, LEASE)]) == {}
     assert not await store.owned(pool, worker, claim)
     with pytest.raises(LeaseLost):
         await store.finish(pool, worker, claim)

@@ -118,9 +118,9 @@ async def test_a_renewal_moves_the_lease_of_the_owner_and_of_nobody_else(floor: 
     before = (await floor.job(job_id))["lease_expires_at"]
 
     held = [(claim.job_id, claim.claim_seq, LEASE)]
-    assert await store.renew(floor.app.pool, "w2", held) == set()
+    assert await store.renew(floor.app.pool, "w2", held) == {}
     assert (await floor.job(job_id))["lease_expires_at"] == before
-    assert await store.renew(floor.app.pool, "w1", held) == {job_id}
+    assert await store.renew(floor.app.pool, "w1", held) == {job_id: True}
     assert (await floor.job(job_id))["lease_expires_at"] >= before + timedelta(seconds=30)
 
 

@@ -57,8 +57,8 @@ GUARDS: Final = (
     Guard(
         "a lost lease stops its handler",
         f"{ENGINE}/heartbeat.py",
-        "                gone.append(running)",
-        "                pass",
+        "gone = [running for running in due if running.claim.job_id not in owned]",
+        "gone: list[Running] = []",
         (
             f"{FAULTS}/test_leases.py::test_a_job_that_another_worker_has_taken_over_stops_here_and_its_result_is_dropped",
         ),
@@ -69,6 +69,20 @@ GUARDS: Final = (
         "or not await self._still_owned(running)",
         "",
         ("tests/engine/worker/test_stopping.py::test_a_job_canceled_while_it_waits_for_a_slot_is_not_run",),
+    ),
+    Guard(
+        "a renewal passes over rows that others hold",
+        f"{STORE}/sql/claims/renew.sql",
+        "       for no key update skip locked\n",
+        "       for no key update\n",
+        (f"{FAULTS}/test_obstructions.py::test_a_row_that_somebody_holds_costs_no_other_lease",),
+    ),
+    Guard(
+        "an end that others stand in the way of waits alone",
+        f"{ENGINE}/patience.py",
+        " or (divisible and isinstance(error, connect.OBSTRUCTED))",
+        "",
+        (f"{FAULTS}/test_obstructions.py::test_a_completion_behind_somebodys_lock_waits_alone_and_is_written",),
     ),
     Guard(
         "a new connection asks about no arrays before it renews",

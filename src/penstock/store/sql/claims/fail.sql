@@ -11,7 +11,8 @@ with verdict as materialized (
            first_failure_at = coalesce(job.first_failure_at, penstock.now()),
            last_error_at = penstock.now(), last_error_code = v.code, last_error_message = v.message
       from verdict as v
-     where job.job_id = any(array(select unnest($1::uuid[])))
+     where (select set_config('lock_timeout', $12, true)) is not null
+       and job.job_id = any(array(select unnest($1::uuid[])))
        and v.job_id = job.job_id and v.claim_seq = job.claim_seq
        and job.status = 'processing' and job.claimed_by = $3
     returning job.job_id, job.claim_seq, job.stage, job.staged, job.job_type, job.replay_of_job_id, job.first_failure_at,

@@ -14,7 +14,8 @@ with verdict as materialized (
            last_error_code = coalesce(v.code, job.last_error_code),
            last_error_message = case when v.code is null then job.last_error_message else v.message end
       from verdict as v
-     where job.job_id = any(array(select unnest($1::uuid[])))
+     where (select set_config('lock_timeout', $8, true)) is not null
+       and job.job_id = any(array(select unnest($1::uuid[])))
        and v.job_id = job.job_id and v.claim_seq = job.claim_seq
        and job.status = 'processing' and job.claimed_by = $3
     returning job.job_id, job.claim_seq, job.stage, job.staged, v.charged

@@ -56,9 +56,10 @@ $$;
 
 -- The reaper: expired claims go back to the queue, or end when their budget is spent (C-13). Jobs that wait on an
 -- open intent of their own claim are left to the recovery of that intent (C-36). A job whose end is refused by a
--- trigger of the application waits a minute for the next try and holds up nobody.
+-- trigger of the application, or that trigger waits for somebody's lock, waits a minute for the next try and holds up
+-- nobody.
 create function penstock.reap(p_limit integer) returns table (job_id uuid, job_type varchar, outcome text)
-    language plpgsql volatile
+    language plpgsql volatile set lock_timeout = '1s'
 as $$
 #variable_conflict use_column
 declare
@@ -117,9 +118,6 @@ begin
                     attempts, first_failure, null);
             end if;
         exception when others then
-            if sqlstate like '40%' then
-                raise;
-            end if;
             perform penstock.note_refusal(job.job_type, sqlstate);
             update penstock.jobs j set lease_expires_at = at + interval '1 minute', updated_at = at
              where j.job_id = job.job_id;

@@ -128,7 +128,7 @@ $$;
 create function penstock.claim_gated(
     p_type text, p_worker text, p_lease interval, p_limit integer, p_run uuid)
     returns setof penstock.jobs
-    language plpgsql volatile
+    language plpgsql volatile set lock_timeout = '1s'
 as $$
 declare
     type penstock.types;
