@@ -34,7 +34,7 @@ unexport PYTHONDONTWRITEBYTECODE
 
 .PHONY: help
 help: ## List the targets
-	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-9s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-16s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 .PHONY: demo
 demo: $(READY) ## Real work through the engine, a worker killed in the middle, nothing lost
@@ -81,7 +81,7 @@ mutants: $(READY) ## Remove one guard at a time; a test must fail for each
 	@$(BIN)/python -m tests.mutants $(ARGS)
 
 .PHONY: docs
-docs: $(READY) ## Generate the contract page and the reference
+docs: $(READY) ## Write the reference from the code, and the conformance page from the last `make test`
 	@$(BIN)/python scripts/docs.py $(ARGS)
 
 .PHONY: clean
