@@ -54,12 +54,12 @@ def _section(command: Any, path: str) -> str:
     words = [_word(param) for param in command.params if param.param_type_name == "argument"]
     usage = " ".join([path, *words])
     rows = [row for param in command.params if (row := _row(param))]
-    table = "\n".join(["| Option | |", "|---|---|", *rows]) if rows else ""
+    table = "\n".join(["| Option | Default | |", "|---|---|---|", *rows]) if rows else ""
     return f"\n### `{usage}`\n\n{(command.help or '').strip()}\n\n{table}\n"
 
 
 def _word(param: Any) -> str:
-    name = (param.metavar or param.name).strip("[]")
+    name = (param.metavar or param.name.upper()).removesuffix("...").strip("[]")
     several = f"{name}..." if param.nargs == -1 else name
     return several if param.required else f"[{several}]"
 
@@ -68,7 +68,20 @@ def _row(param: Any) -> str:
     if param.param_type_name != "option" or param.name == "help":
         return ""
     names = ", ".join(f"`{name}`" for name in [*param.opts, *param.secondary_opts])
-    return f"| {names} | {param.help or ''} |"
+    return f"| {names} | {_default(param)} | {param.help or ''} |"
+
+
+def _default(param: Any) -> str:
+    """What holds when the option is not given; empty where that is nothing, or the switch is off."""
+    if param.required:
+        return f"required, or `{param.envvar}`" if param.envvar else "required"
+    if callable(param.default):
+        return "your user name"  # the only default that is asked for is who gives the command
+    return "" if param.default in (None, False, "", ()) and not _number(param.default) else f"`{param.default}`"
+
+
+def _number(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)
 
 
 def _first(command: Any) -> str:

@@ -99,31 +99,33 @@ class Policy:
     """Every setting of one job type. The defaults are those of a plain type."""
 
     job_type: str
-    stages: tuple[str, ...] = ("run",)
+    stages: tuple[str, ...] = ("run",)  # in their order; each has a handler and a budget of its own
     attempts: int = 5  # per stage, the first one included
-    backoff: Backoff = field(default_factory=FullJitter)
+    backoff: Backoff = field(default_factory=FullJitter)  # the delay after a failed attempt: FullJitter or Schedule
     lease: timedelta = timedelta(minutes=5)  # renewed while the handler runs (C-20)
     timeout: Timeout = DEFAULT_TIMEOUT  # per stage and attempt (C-63); a mapping: per stage; None: no limit
     priority: int = 0  # lower runs first
-    audit: Audit = Audit.SUMMARY
-    dispatch: Dispatch = Dispatch.NOTIFY
-    channel: str = DEFAULT_CHANNEL
+    audit: Audit = Audit.SUMMARY  # summary: on the job's row alone; full: also one row per move
+    dispatch: Dispatch = Dispatch.NOTIFY  # notify: workers start it; scheduled: bounded runs alone (C-23)
+    channel: str = DEFAULT_CHANNEL  # of NOTIFY, on which workers are poked
     drain_cap: int = 1000  # jobs per drain (C-25)
-    startup_cap: int = 1000
+    startup_cap: int = 1000  # jobs in the first drain of a worker that has just started
     max_runtime: timedelta = timedelta(minutes=4)  # a run takes no new work after this
     idempotent: bool = True  # conflicts may be retried (E-05)
     unknown_retryable: bool = True  # an exception that no rule recognises is retried
     stale_counts_attempt: bool = True  # an expired lease uses an attempt (C-13)
     max_reclaims: int = 5  # expired leases a job survives where they use no attempt
-    replayable: bool = True
+    replayable: bool = True  # False: a dead letter cannot be replayed
     steps_required: bool = False  # replay only after triage, remediation and validation (E-33)
     error_messages: bool = True  # keep exception messages, redacted; False: codes and frames only (C-52)
-    max_payload_bytes: int = 256 * 1024
+    max_payload_bytes: int = 256 * 1024  # of the payload as JSON; a larger one is refused at enqueue
     enqueue_role: str | None = None  # only members of this database role may enqueue
     keep_finished: timedelta | None = timedelta(days=7)  # None: for ever
     keep_keys: timedelta | None = timedelta(days=30)  # of pruned jobs; None: for ever (C-65)
-    limits: Limits = Limits()
-    breaker: Breaker = Breaker()
+    limits: Limits = Limits()  # running at once and starts per period, over all workers (C-64)
+    breaker: Breaker = (
+        Breaker()
+    )  # holds the type after so many failures in a row of credentials, quota or configuration
     daily_spend_cap: Decimal | str | None = None  # in the currency of the price table; pauses the type (C-64)
 
     def __post_init__(self) -> None:
