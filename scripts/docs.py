@@ -241,7 +241,7 @@ def failures() -> str:
     lines += [
         "",
         "`RUNTIME_BUG` is also the class of every exception that no rule recognises. Such an exception is retried",
-        "within the budget where the type has `unknown_retryable=True`, the default of a plain type. Where that is off,",
+        "within the budget where the type has `unknown_retryable=True`, the default of a plain type. Where it is off,",
         "and when a handler raises `Failed(FailureClass.RUNTIME_BUG)` itself, the job ends at once. It pages when the",
         "job has ended.",
         "",
