@@ -123,9 +123,7 @@ class Policy:
     keep_finished: timedelta | None = timedelta(days=7)  # None: for ever
     keep_keys: timedelta | None = timedelta(days=30)  # of pruned jobs; None: for ever (C-65)
     limits: Limits = Limits()  # running at once and starts per period, over all workers (C-64)
-    breaker: Breaker = (
-        Breaker()
-    )  # holds the type after so many failures in a row of credentials, quota or configuration
+    breaker: Breaker = Breaker()  # holds the type after failures in a row of key, quota or configuration
     daily_spend_cap: Decimal | str | None = None  # in the currency of the price table; pauses the type (C-64)
 
     def __post_init__(self) -> None:
