@@ -102,11 +102,11 @@ class RunHandle:
 
     def count_call(self, provider: str, model: str) -> None:
         """Count a provider call (Q-79)."""
-        self._run.by_model[f"{provider}/{model}"] += 1
+        self._run.count_calls(provider, model)
 
     def count_error(self, code: str, *, rate_limited: bool = False) -> None:
         """Count an error by its class (Q-79)."""
-        self._run.by_error[code] += 1
+        self._run.count_error(code)
         self._run.rate_limited += rate_limited
 
 

@@ -120,7 +120,7 @@ class Job:
 
     def count_call(self, provider: str, model: str) -> None:
         """Count a provider call in the record of the run (Q-79)."""
-        self._running.run.by_model[f"{provider}/{model}"] += 1
+        self._running.run.count_calls(provider, model)
 
     async def ask(self, request: Request) -> Answer:
         """One call to the model that *request* is routed to; counted in the run and in the day's spend (C-64).

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import asyncio
 from functools import partial
-from typing import TYPE_CHECKING, Final, TypeVar
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from penstock.contract.crash import CrashPoint, passing
 from penstock.contract.failure_signals import sqlstate
@@ -185,15 +185,23 @@ class Recorder:
     async def _write_completed(self, completed: list[Running], over: list[Run]) -> None:
         rows = [run.row(self._place.worker_id, self._place.profile) for run in over]
         if not completed:
-            if rows:
-                await self._persist("runs", lambda: runs.save(self._place.pool, rows))
+            await self._save_runs(rows)
             return
         by_claim = {running.claim: running for running in completed}
         pool, worker = self._place.pool, self._place.worker_id
 
         async def write(some: Sequence[Running]) -> list[Claim]:
             claims = [running.claim for running in some]
-            lost = await self._persist_end("completions", lambda: store.complete(pool, worker, claims, rows))
+            try:
+                lost = await self._persist_end("completions", lambda: store.complete(pool, worker, claims, rows))
+            except connect.AWAY:
+                raise
+            except Exception:
+                if not rows:
+                    raise
+                await self._save_runs(rows)  # by themselves: a job must not pay for the record of a run
+                rows.clear()
+                return await write(some)
             rows.clear()  # they are written
             return lost
 
@@ -203,7 +211,7 @@ class Recorder:
         for running, _ in refused:
             del by_claim[running.claim]
         if rows:
-            await self._persist("runs", lambda: runs.save(pool, rows))
+            await self._save_runs(rows)  # all that was to go with them is in somebody's way
         self._tally.completed(list(by_claim.values()))
         refused = [
             (running, error)
@@ -214,6 +222,18 @@ class Recorder:
             # A trigger of the application refused the completion: that is how the attempt ended.
             random = self._place.random
             await self._write_others([(running, *judged(running, error, random)) for running, error in refused])
+
+    async def _save_runs(self, rows: Sequence[dict[str, Any]]) -> None:
+        """Save records of runs; one that the server refuses for what it holds is no reason for a worker to end."""
+
+        async def save(some: Sequence[dict[str, Any]]) -> list[None]:
+            await self._persist("runs", lambda: runs.save(self._place.pool, some))
+            return []
+
+        if rows:
+            _, refused = await in_halves(rows, save)
+            for row, error in refused:
+                events.run_dropped(row["run_id"], row["function"], type(error).__name__)
 
     async def _write_others(self, others: list[tuple[Running, Verdict, str]]) -> None:
         requeues, deaths = [], []

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from collections import Counter
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from penstock.contract.keys import uuid7
+from penstock.contract.texts import clean_text
 
 if TYPE_CHECKING:
     from penstock.contract.claims import Caps, Trigger
+
+NAME_LIMIT: Final = 200  # characters of a provider and its model, or of an error's code
 
 
 class Run:
@@ -66,6 +69,14 @@ class Run:
         if now - self.started_mono >= self.caps.runtime.total_seconds():
             return 0
         return self.caps.jobs - self.claimed
+
+    def count_calls(self, provider: str, model: str, count: int = 1) -> None:
+        """Count provider calls (Q-79). The names are a handler's: what could not be stored is escaped."""
+        self.by_model[clean_text(f"{provider}/{model}", NAME_LIMIT)] += count
+
+    def count_error(self, code: str) -> None:
+        """Count an error by its class, or by a code of the application's own (Q-79)."""
+        self.by_error[clean_text(code, NAME_LIMIT)] += 1
 
     def finish(self) -> None:
         """Stamp the end."""

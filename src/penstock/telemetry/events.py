@@ -137,6 +137,11 @@ def end_refused(job_type: str, move: str, error: str) -> None:
     log.error("end_refused", job_type=job_type, move=move, error=error)
 
 
+def run_dropped(run_id: str, function: str, error: str) -> None:
+    """The database refused the record of a run for what it holds; the ends of its jobs stand."""
+    log.error("run_dropped", run_id=run_id, function=function, error=error)
+
+
 def internal_error(what: str, error: str) -> None:
     """Something that should not happen, with the name of the exception only."""
     log.error("internal_error", what=what, error=error)

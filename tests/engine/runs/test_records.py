@@ -9,8 +9,9 @@ from typing import Any
 import pytest
 import structlog
 
-from penstock import Failed, FailureClass, Job
+from penstock import Failed, FailureClass, Job, Penstock
 from penstock.contract.claims import Trigger
+from penstock.testing import Harness
 from tests.engine.runs.conftest import FUNCTION, TYPE, Build, Press
 
 
@@ -48,6 +49,48 @@ async def test_the_counts_of_a_mixed_run_match_what_became_of_its_jobs(press: Pr
     assert json.loads(record["by_model"]) == {"openai/m0": 3, "openai/m1": 3, "google/m0": 1, "google/m1": 1}
     assert json.loads(record["by_error"]) == {"RATE_LIMITED": 1, "SCHEMA_INVALID": 1, "UPSTREAM_5XX": 1}
     assert record["rate_limited_count"] == 1
+
+
+@pytest.mark.contract("Q-79")
+async def test_a_model_whose_name_cannot_be_stored_is_counted_all_the_same(press: Press) -> None:
+    def answer(job: Job, _args: dict[str, Any]) -> None:
+        job.count_call("a\x00b", "\ud800")
+        job.count_call("long", "x" * 10_000)
+
+    press.provider.answer = answer
+    await press.fill(1)
+
+    await press.ran()
+
+    (record,) = await press.records()
+    counted = json.loads(record["by_model"])
+    assert (counted["a\\x00b/\\ud800"], counted["openai/small"]) == (1, 1)
+    assert max(map(len, counted)) == 200
+
+
+@pytest.mark.contract("Q-79")
+async def test_a_record_that_the_server_refuses_is_dropped_and_the_ends_of_jobs_stand(
+    app: Penstock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("penstock.engine.recorder.IDLE_SAVE", 60.0)  # with the next set of ends, or the last word
+
+    @app.job("plain", attempts=1)
+    async def plain(job: Any, args: dict[str, bool]) -> None:
+        if args["bad"]:
+            job._running.run.by_model["\x00"] += 1
+
+    with structlog.testing.capture_logs() as lines:
+        async with Harness(app) as harness:
+            for bad in (True, False, True):
+                await harness.enqueue("plain", {"bad": bad})
+                await harness.drain()
+            trail = [bad["run_id"] for bad in lines if bad["event"] == "run_dropped"]
+            assert len(trail) == 1  # it went with the ends of the second drain
+            async with harness.connection() as db:
+                assert await db.fetch("select status, last_error_code from penstock.jobs") == [("completed", None)] * 3
+        trail = [line["run_id"] for line in lines if line["event"] == "run_dropped"]
+        assert len(set(trail)) == 2
+    assert [line for line in lines if line["event"] == "internal_error"] == []
 
 
 @pytest.mark.contract("Q-79")

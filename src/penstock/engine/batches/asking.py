@@ -87,7 +87,7 @@ async def ask(place: Workplace, running: Running, request: Request) -> Answer:
     if place.adapters is None:
         raise SettingsInvalid("this worker has no way to a provider; make it with app.worker(...)")
     adapter = place.adapters().get(request.route)
-    running.run.by_model[f"{request.route.provider}/{request.route.model}"] += 1
+    running.run.count_calls(request.route.provider, request.route.model)
     policy = running.job_type.policy
     try:
         answer = await adapter.call(request, seconds=_seconds(running))

@@ -117,7 +117,7 @@ class Submitter(BoundedRun):
             waiting.extendleft(reversed(part.members))  # those that are still ours, under other numbers
             return
         self._sent[shelf.job_type] += 1
-        self._run.by_model[f"{shelf.key.group.provider}/{shelf.key.group.model}"] += len(part.lines)
+        self._run.count_calls(shelf.key.group.provider, shelf.key.group.model, len(part.lines))
         if sent is Sent.REFUSED:
             self._held_back[shelf.job_type] = self._sender.back_off, self._sender.code
 
