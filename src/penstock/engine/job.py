@@ -37,13 +37,14 @@ if TYPE_CHECKING:
 class Job:
     """The handle of a running job: ids, stage results, its transaction, its effects."""
 
-    __slots__ = ("_in_hand", "_loop", "_place", "_results", "_running", "saved")
+    __slots__ = ("_in_hand", "_in_transaction", "_loop", "_place", "_results", "_running", "saved")
 
     def __init__(self, running: Running, place: Workplace, results: dict[str, Any]) -> None:
         self._running = running
         self._place = place
         self._results = results
         self._in_hand: set[str] | None = None  # keys of effects under way
+        self._in_transaction = False
         self._loop: asyncio.AbstractEventLoop | None = None  # set for handlers in threads
         self.saved: Any = None  # the result of a stage that ends with transaction()
 
@@ -145,20 +146,35 @@ class Job:
         for the stages that follow. The connection is one of a few that handlers
         share: take it late, and call nobody outside while you hold it.
         """
+        with self._only_transaction():
+            self.saved = result
+            async with self._place.lender.lend() as connection, owned(connection):
+                transaction = connection.transaction(isolation=isolation)
+                await transaction.start()
+                try:
+                    yield connection
+                    await uninterrupted(self._end_stage(connection, transaction))
+                except BaseException:
+                    if not self._running.recorded:
+                        with suppress(Exception):  # the error that ended the block is the one to tell
+                            await transaction.rollback()
+                    raise
+
+    @contextmanager
+    def _only_transaction(self) -> Iterator[None]:
+        """One that commits ends the stage, so a second one beside it would take the end away from the first."""
         if self._running.recorded:
             raise SettingsInvalid("job.transaction() ends the stage, so it can be used once in a handler")
-        self.saved = result
-        async with self._place.lender.lend() as connection, owned(connection):
-            transaction = connection.transaction(isolation=isolation)
-            await transaction.start()
-            try:
-                yield connection
-                await uninterrupted(self._end_stage(connection, transaction))
-            except BaseException:
-                if not self._running.recorded:
-                    with suppress(Exception):  # the error that ended the block is the one to tell
-                        await transaction.rollback()
-                raise
+        if self._in_transaction:
+            raise SettingsInvalid(
+                "job.transaction() is open in this handler already; pass its connection on to who writes too, "
+                "and use connection.transaction() where a savepoint is wanted"
+            )
+        self._in_transaction = True
+        try:
+            yield
+        finally:
+            self._in_transaction = False
 
     async def _end_stage(self, connection: Transaction, transaction: Any) -> None:
         """Record the end of the stage in the handler's transaction, and commit it."""

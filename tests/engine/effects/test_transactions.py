@@ -342,6 +342,39 @@ async def _echo(token: str) -> str:
 
 
 @pytest.mark.contract("C-60")
+async def test_a_transaction_inside_another_is_refused_and_nothing_of_both_is_kept(app: Penstock, owner: Owner) -> None:
+    @app.job("twice", attempts=1)
+    async def twice(job: Any, args: Any) -> None:
+        async with job.transaction() as outer:
+            await outer.execute(WRITE, job.job_id, job.claim_seq)
+            async with job.transaction() as inner:
+                await inner.execute(WRITE, job.job_id, job.claim_seq)
+
+    async with Harness(app) as harness:
+        job_id = await harness.enqueue("twice")
+        await harness.drain()
+        assert await harness.status(job_id) == "failed"
+        assert "SettingsInvalid" in (await letter(harness, job_id))["last_stack"]
+    assert await written(owner) == 0
+
+
+@pytest.mark.contract("C-60")
+async def test_who_bears_the_refusal_of_a_second_transaction_keeps_the_first(app: Penstock, owner: Owner) -> None:
+    @app.job("twice", attempts=1)
+    async def twice(job: Any, args: Any) -> None:
+        async with job.transaction() as tx:
+            with pytest.raises(SettingsInvalid, match="open in this handler already; pass its connection on"):
+                await job.transaction().__aenter__()
+            await tx.execute(WRITE, job.job_id, job.claim_seq)
+
+    async with Harness(app) as harness:
+        job_id = await harness.enqueue("twice")
+        await harness.drain()
+        assert await harness.status(job_id) == "completed"
+    assert await written(owner) == 1
+
+
+@pytest.mark.contract("C-60")
 async def test_what_a_handler_leaves_in_its_session_is_gone_for_the_next(app: Penstock, owner: Owner) -> None:
     seen: list[str] = []
 

@@ -7,8 +7,16 @@ from typing import Final
 from tests.mutants.guard import ENGINE, FAULTS, SCHEMA, SQL, STORE, Guard
 
 EFFECTS: Final = "tests/engine/effects/test_effects.py"
+TRANSACTIONS: Final = "tests/engine/effects/test_transactions.py"
 
 GUARDS: Final = (
+    Guard(
+        "one transaction at a time ends a stage",
+        f"{ENGINE}/job.py",
+        "        if self._in_transaction:\n",
+        "        if self._running.recorded:\n",
+        (f"{TRANSACTIONS}::test_a_transaction_inside_another_is_refused_and_nothing_of_both_is_kept",),
+    ),
     Guard(
         "the intent comes first",
         f"{ENGINE}/effects.py",
