@@ -68,6 +68,39 @@ def test_an_exception_whose_attributes_raise_is_classified_all_the_same() -> Non
     assert classify(Hostile()) == Failure(F.RUNTIME_BUG, retryable=False, recognised=False)
 
 
+class Leaving(Exception):
+    """Not even its arguments can be had, and a look at it would end the process."""
+
+    @property
+    def args(self) -> Any:  # type: ignore[override]
+        raise SystemExit
+
+
+@pytest.mark.contract("E-01")
+@pytest.mark.parametrize("retryable", [True, False])
+def test_whatever_a_look_at_an_exception_raises_it_is_a_bug_that_nobody_recognises(retryable: bool) -> None:
+    failure = classify(Leaving(), unknown_retryable=retryable)
+
+    assert failure == Failure(F.RUNTIME_BUG, retryable=retryable, recognised=False)
+
+
+@pytest.mark.contract("E-01", "E-03")
+@pytest.mark.parametrize(
+    ("asked", "wait"),
+    [
+        (-(10**400), timedelta(0)),
+        (10**400, timedelta(days=365)),
+        (float("inf"), timedelta(days=365)),
+        (float("nan"), None),
+    ],
+    ids=["past", "far", "endless", "nan"],
+)
+def test_a_wait_beyond_all_sense_is_cut_and_one_that_is_no_number_ignored(asked: float, wait: timedelta | None) -> None:
+    failure = classify(shaped("provider", "Throttled", status_code=429, retry_after=asked))
+
+    assert (failure.error_class, failure.retry_after) == (F.RATE_LIMITED, wait)
+
+
 @pytest.mark.contract("E-01", "C-50")
 def test_an_unknown_exception_is_retried_only_where_the_policy_says_so() -> None:
     class Unheard(Exception):

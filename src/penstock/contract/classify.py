@@ -85,7 +85,17 @@ def classify(
     *unknown_retryable* is the policy for exceptions nobody recognises, and
     *now* is what an HTTP date in `Retry-After` is measured against. Of several
     errors in a group the worst counts, with the longest wait any of them asks for.
+
+    An exception is code of somebody else's: one that raises when it is looked
+    at, be it with `SystemExit`, is a bug that nobody recognises.
     """
+    try:
+        return _worst(error, idempotent, unknown_retryable, now)
+    except BaseException:
+        return _unrecognised(unknown_retryable)
+
+
+def _worst(error: BaseException, idempotent: bool, unknown_retryable: bool, now: datetime | None) -> Failure:
     found = [_judge(member, idempotent, unknown_retryable, now) for member in _members(error)]
     worst = max(found, key=_severity)
     waits = [failure.retry_after for failure in found if failure.retry_after is not None]
@@ -118,7 +128,7 @@ def _members(error: BaseException) -> Iterator[BaseException]:
 def _judge(error: BaseException, idempotent: bool, unknown_retryable: bool, now: datetime | None) -> Failure:
     source, finding = _find(error)
     if finding is None:
-        return Failure(FailureClass.RUNTIME_BUG, unknown_retryable, recognised=False)
+        return _unrecognised(unknown_retryable)
     retryable = failures.is_retryable(finding.error_class, idempotent=idempotent) and finding.code not in NEVER_REPEATED
     return Failure(
         finding.error_class,
@@ -132,6 +142,10 @@ def _judge(error: BaseException, idempotent: bool, unknown_retryable: bool, now:
         and signals.attribute(source, "refreshable") is True,
         why=signals.own_words(source),
     )
+
+
+def _unrecognised(unknown_retryable: bool) -> Failure:
+    return Failure(FailureClass.RUNTIME_BUG, unknown_retryable, recognised=False)
 
 
 def _find(error: BaseException) -> tuple[BaseException, _Finding | None]:
@@ -162,8 +176,9 @@ def _chain(error: BaseException) -> Iterator[BaseException]:
 
 def _inner(error: BaseException) -> object:
     """The cause; urllib keeps it in `reason`, requests in its first argument."""
-    arguments = error.args
-    for inner in (error.__cause__, signals.attribute(error, "reason"), arguments[0] if arguments else None):
+    arguments = signals.attribute(error, "args")
+    first = arguments[0] if isinstance(arguments, tuple) and arguments else None
+    for inner in (error.__cause__, signals.attribute(error, "reason"), first):
         if isinstance(inner, BaseExceptionGroup):
             return inner.exceptions[0]
         if isinstance(inner, BaseException):

@@ -182,10 +182,11 @@ def _from_details(error: BaseException) -> timedelta | None:
 
 
 def _duration(value: object, now: datetime | None) -> timedelta | None:
+    """A wait in the bounds of sense: a past one is none, an endless one the longest; what is no number is ignored."""
     if isinstance(value, timedelta):
         return min(max(value, ZERO), LONGEST)
     if isinstance(value, str):
         return parse_retry_after(value, now)
     if isinstance(value, int | float) and not isinstance(value, bool) and value == value:  # noqa: PLR0124 - NaN
-        return timedelta(seconds=min(max(float(min(value, 10**9)), 0.0), LONGEST.total_seconds()))
+        return timedelta(seconds=min(max(value, 0), LONGEST.total_seconds()))  # a float can hold it only now
     return None

@@ -10,11 +10,12 @@ Each returns text that PostgreSQL stores, cut to a size, and none of them raises
 
 from penstock.telemetry.contexts import hashed, hashed_recipient, opaque_id, sanitized_context
 from penstock.telemetry.masks import redact_text
-from penstock.telemetry.stacks import redact_stack, type_name
+from penstock.telemetry.stacks import message_of, redact_stack, type_name
 
 __all__ = [
     "hashed",
     "hashed_recipient",
+    "message_of",
     "opaque_id",
     "redact_stack",
     "redact_text",

@@ -32,13 +32,20 @@ def redact_stack(error: BaseException, *, messages: bool, limit: int = STACK_LIM
     """The chain of errors behind *error*, newest first, fit to be stored and shown.
 
     With *messages* off not a word of any exception's message appears: that is
-    the rule for types whose text is private (C-52).
+    the rule for types whose text is private (C-52). Of an error that raises
+    when it is looked at only the type is told.
     """
-    lines: list[str] = []
-    for link, member in _chain(error):
-        lines.append(f"{link}{_headline(member, messages=messages)}")
-        lines.extend(_frames(member))
+    try:
+        lines = list(_lines(error, messages=messages))
+    except BaseException:
+        lines = [type_name(error)]
     return clean_text("\n".join(lines), limit)
+
+
+def _lines(error: BaseException, *, messages: bool) -> Iterator[str]:
+    for link, member in _chain(error):
+        yield f"{link}{_headline(member, messages=messages)}"
+        yield from _frames(member)
 
 
 def _chain(error: BaseException) -> Iterator[tuple[str, BaseException]]:
@@ -66,18 +73,22 @@ def _headline(error: BaseException, *, messages: bool) -> str:
         words.append(f"[SQLSTATE {state}]")
     elif status is not None:
         words.append(f"[status {status}]")
-    message = redact_text(_message(error), MESSAGE_LIMIT) if messages else ""
+    message = redact_text(message_of(error), MESSAGE_LIMIT) if messages else ""
     return f"{' '.join(words)}: {message}" if message else " ".join(words)
 
 
 def type_name(error: BaseException) -> str:
     """The error's type with its module, as in `httpx.ReadTimeout`."""
     kind = type(error)
-    name = kind.__qualname__ if kind.__module__ == "builtins" else f"{kind.__module__}.{kind.__qualname__}"
+    try:
+        name = kind.__qualname__ if kind.__module__ == "builtins" else f"{kind.__module__}.{kind.__qualname__}"
+    except Exception:  # a metaclass may do anything
+        return "Exception"
     return name if _NAME.fullmatch(name) else "Exception"
 
 
-def _message(error: BaseException) -> str:
+def message_of(error: BaseException) -> str:
+    """What the error says; nothing where it refuses to."""
     try:
         return str(error)
     except Exception:

@@ -6,6 +6,7 @@ from typing import Final
 
 from tests.mutants.guard import CONTRACT, Guard
 
+ANY_ERROR: Final = "tests/contract/test_classify_any_error.py"
 STEPS: Final = "tests/engine/dead_letters/test_steps.py"
 
 GUARDS: Final = (
@@ -22,6 +23,13 @@ GUARDS: Final = (
         "if not failure.retryable:",
         "if attempts > budget:",
         ("tests/contract/test_classify.py::test_bad_data_ends_the_job_at_its_first_attempt",),
+    ),
+    Guard(
+        "whatever a look at an exception raises is judged too",
+        f"{CONTRACT}/classify.py",
+        "    except BaseException:\n",
+        "    except ZeroDivisionError:\n",
+        (f"{ANY_ERROR}::test_whatever_a_look_at_an_exception_raises_it_is_a_bug_that_nobody_recognises",),
     ),
     Guard(
         "ceiling of Retry-After",
