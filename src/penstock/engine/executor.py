@@ -12,7 +12,7 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, Any, Final
 
 from penstock.contract.crash import CrashPoint, passing
-from penstock.contract.errors import Cancel, LeaseLost, SettingsInvalid, Snooze
+from penstock.contract.errors import LeaseLost, SettingsInvalid
 from penstock.contract.payloads import encode
 from penstock.contract.verdicts import Completed, Ended, Lost, Parked, Recorded, Requeued, Verdict
 from penstock.engine import failing
@@ -50,14 +50,15 @@ class Executor:
         return self._threads.abandoned
 
     async def execute(self, running: Running) -> tuple[Verdict, str]:
-        """Run the claim's stages until the job ends or an attempt fails; the stack is redacted already."""
+        """Run the claim's stages until the job ends or an attempt fails; the stack is redacted already.
+
+        Whoever of ours stops a handler says so in `running.stop` first. A
+        cancellation without that is the handler's own doing, and how its
+        attempt has failed.
+        """
         running.started = time.perf_counter()
         try:
             verdict = await self._stages(running)
-        except asyncio.CancelledError as error:
-            if running.stop is None and _being_cancelled():
-                raise  # the slot itself is being ended, and the worker with it
-            return self._raised(running, error)
         except KeyboardInterrupt:
             raise
         except BaseException as error:
@@ -65,8 +66,6 @@ class Executor:
         finally:
             running.seconds = time.perf_counter() - running.started
             running.deadline = None  # the handler has ended; its lease is renewed until that is recorded
-            if running.stop is not None:
-                _uncancel()  # the slot lives on; the next job must not meet this one's cancellation
         if running.stop is not None and running.stop is not Stop.SHUTDOWN:
             return self._stopped(running)
         return verdict, ""
@@ -154,20 +153,17 @@ class Executor:
         return await self._threads.run(running.claim, handler.call, arguments)
 
     def _raised(self, running: Running, error: BaseException) -> tuple[Verdict, str]:
-        outcome = failing.outcome(error)
+        asked = failing.asked_for(error, messages=running.job_type.policy.error_messages)
         if running.recorded:
             if running.stop is None:
                 events.raised_after_end(running.claim, type(error).__name__)
-            return self._ended(running, outcome), ""
-        if isinstance(outcome, LeaseLost):
+            return self._ended(running, asked), ""
+        if asked == LOST:
             return LOST, ""
         if running.stop is not None:
             return self._stopped(running)
-        match outcome:
-            case Snooze():
-                return Requeued(failing.snoozed(outcome)), ""
-            case Cancel():
-                return Ended(failing.cancel_note(outcome, running.job_type.policy)), ""
+        if asked is not None:
+            return asked, ""
         return failing.judged(running, error, self._place.random)
 
     def _stopped(self, running: Running) -> tuple[Verdict, str]:
@@ -183,29 +179,12 @@ class Executor:
                 return LOST, ""
 
     @staticmethod
-    def _ended(running: Running, outcome: BaseException | None) -> Verdict:
+    def _ended(running: Running, asked: Verdict | None) -> Verdict:
         """`job.transaction()` has ended the stage; whatever came afterwards does not undo that."""
         if running.job_type.policy.next_stage(running.claim.stage) is None:
             return RECORDED
-        match outcome:
-            case Snooze():
-                return Requeued(failing.snoozed(outcome))
-            case Cancel():
-                return Ended(failing.cancel_note(outcome, running.job_type.policy))
-        return Requeued(_NO_DELAY)
+        return asked if isinstance(asked, Requeued | Ended) else Requeued(_NO_DELAY)
 
     def close(self) -> None:
         """Let go of the threads; those that hang are left behind."""
         self._threads.close()
-
-
-def _being_cancelled() -> bool:
-    """Whether somebody cancels this very task; a handler may also raise `CancelledError` of its own accord."""
-    task = asyncio.current_task()
-    return task is not None and task.cancelling() > 0
-
-
-def _uncancel() -> None:
-    task = asyncio.current_task()
-    while task is not None and task.cancelling():
-        task.uncancel()

@@ -123,26 +123,33 @@ class Slots:
         if len(self._backlog) > 1:
             self._start(2)
         task = asyncio.current_task()
+        assert task is not None  # noqa: S101 - this is one
         backlog = self._backlog
         execute, put = self._executor.execute, self._recorder.put
         since = time.monotonic()
         while backlog:
             running = backlog.popleft()
-            if running.stop is not None or not await self._still_owned(running):
-                put(running, LOST)
-                continue
-            running.task = task
-            verdict, stack = await execute(running)
-            running.task = None
-            self._finished += 1
-            if verdict is not COMPLETED and type(verdict) is Parked and self._place.parking is not None:
-                self._place.parking.park(running, verdict.request)
-            else:
-                put(running, verdict, stack)
+            try:
+                if running.stop is not None or not await self._still_owned(running):
+                    put(running, LOST)
+                    continue
+                running.task = task
+                verdict, stack = await execute(running)
+                running.task = None
+                self._finished += 1
+                if verdict is not COMPLETED and type(verdict) is Parked and self._place.parking is not None:
+                    self._place.parking.park(running, verdict.request)
+                else:
+                    put(running, verdict, stack)
+            except BaseException as error:
+                self._drop(running, error)
+                raise
             if verdict is not COMPLETED and alarms(verdict):
                 self.release(
                     {running.claim.job_type}
                 )  # the next would fail likewise: let the breaker see this one first
+            if task.cancelling():
+                return  # what is left of a cancellation goes with this task; another slot takes the next job
             if len(backlog) < self._ahead // 2:
                 self._room.set()
             now = time.monotonic()
@@ -158,6 +165,12 @@ class Slots:
             return await store.owned(self._place.pool, self._place.worker_id, running.claim)
         except connect.AWAY:
             return True  # the fence decides when the result is written
+
+    def _drop(self, running: Running, error: BaseException) -> None:
+        """Let go of the claim that a dying slot had in hand: it is renewed no more, and the reaper takes the job."""
+        running.task = None
+        self._recorder.tally.left(running)
+        events.claim_dropped(running.claim, type(error).__name__)
 
     def _slot_ended(self, task: asyncio.Task[None]) -> None:
         self._tasks.discard(task)

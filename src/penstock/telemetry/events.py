@@ -137,6 +137,11 @@ def end_refused(job_type: str, move: str, error: str) -> None:
     log.error("end_refused", job_type=job_type, move=move, error=error)
 
 
+def claim_dropped(claim: Claim, error: str) -> None:
+    """Something that should not happen has ended a slot with this claim in hand; the reaper will take the job."""
+    log.error("claim_dropped", job_id=str(claim.job_id), job_type=claim.job_type, stage=claim.stage, error=error)
+
+
 def run_dropped(run_id: str, function: str, error: str) -> None:
     """The database refused the record of a run for what it holds; the ends of its jobs stand."""
     log.error("run_dropped", run_id=run_id, function=function, error=error)

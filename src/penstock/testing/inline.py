@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from penstock.contract.claims import Caps, Trigger
 from penstock.engine.crew import Crew
 from penstock.engine.fetcher import group_types
+from penstock.engine.running import Stop
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -52,7 +53,10 @@ class InlineWorker(Crew):
         self.fetcher.stopping = True
         self._pool.terminate()
         self.place.lender.cut()
-        tasks = [running.task for running in self.place.held.values() if running.task is not None]
+        running = [running for running in self.place.held.values() if running.task is not None]
+        for one in running:
+            one.stop = one.stop or Stop.LOST  # so that their handlers' ends are nobody's failures
+        tasks = [one.task for one in running if one.task is not None]
         recorder = self.recorder._task  # noqa: SLF001 - a crash asks nobody
         await _end([*tasks, *([recorder] if recorder is not None else [])])
         self.place.held.clear()

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import Final
 
-from tests.mutants.guard import CONTRACT, Guard
+from tests.mutants.guard import CONTRACT, ENGINE, Guard
 
 ANY_ERROR: Final = "tests/contract/test_classify_any_error.py"
+UNREADABLE: Final = "tests/engine/retries/test_unreadable.py"
 STEPS: Final = "tests/engine/dead_letters/test_steps.py"
 
 GUARDS: Final = (
@@ -30,6 +31,13 @@ GUARDS: Final = (
         "    except BaseException:\n",
         "    except ZeroDivisionError:\n",
         (f"{ANY_ERROR}::test_whatever_a_look_at_an_exception_raises_it_is_a_bug_that_nobody_recognises",),
+    ),
+    Guard(
+        "an outcome that cannot be read is a failure",
+        f"{ENGINE}/failing.py",
+        "    except BaseException:\n        return None\n",
+        "    except ZeroDivisionError:\n        return None\n",
+        (f"{UNREADABLE}::test_an_exception_that_cannot_be_read_ends_its_job_as_a_bug_of_the_handler",),
     ),
     Guard(
         "ceiling of Retry-After",

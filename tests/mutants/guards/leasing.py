@@ -7,6 +7,7 @@ from typing import Final
 from tests.mutants.guard import ENGINE, FAULTS, SCHEMA, STORE, Guard
 
 LEASES: Final = "tests/engine/worker/test_leases.py"
+SLOTS: Final = "tests/engine/worker/test_slots.py"
 SILENCE: Final = f"{FAULTS}/test_silence.py"
 RACES: Final = "tests/model/test_interleavings.py"
 
@@ -83,6 +84,18 @@ GUARDS: Final = (
         " or (divisible and isinstance(error, connect.OBSTRUCTED))",
         "",
         (f"{FAULTS}/test_obstructions.py::test_a_completion_behind_somebodys_lock_waits_alone_and_is_written",),
+        "a claim whose slot has died is let go",
+        f"{ENGINE}/slots.py",
+        "                self._drop(running, error)\n",
+        "",
+        (f"{SLOTS}::test_a_claim_whose_slot_has_ended_under_it_is_renewed_no_more",),
+    ),
+    Guard(
+        "a cancellation ends with its slot",
+        f"{ENGINE}/slots.py",
+        "            if task.cancelling():\n",
+        "            if not task:\n",
+        (f"{SLOTS}::test_a_cancellation_that_a_handler_leaves_behind_is_not_the_next_jobs",),
     ),
     Guard(
         "a new connection asks about no arrays before it renews",

@@ -9,10 +9,11 @@ from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
 from penstock.contract.classify import Failure, classify
-from penstock.contract.errors import Failed, SettingsInvalid, Snooze
+from penstock.contract.errors import Failed, SettingsInvalid
 from penstock.contract.failures import FailureClass
+from penstock.contract.verdicts import Requeued
 from penstock.engine.callables import is_async
-from penstock.engine.failing import outcome, snoozed
+from penstock.engine.failing import asked_for, outcome
 from penstock.telemetry.redaction import redact_stack
 
 if TYPE_CHECKING:
@@ -65,9 +66,10 @@ def refused(error: BaseException | Failure | None, policy: Policy | None = None)
         return Refused(Failure(FailureClass.RUNTIME_BUG, retryable=False))
     if isinstance(error, Failure):
         return Refused(error)
+    asked = asked_for(error, messages=False)
+    if isinstance(asked, Requeued):
+        return Refused(Failure(FailureClass.RATE_LIMITED, retryable=True), snooze=asked.delay)
     cause = outcome(error)
-    if isinstance(cause, Snooze):
-        return Refused(Failure(FailureClass.RATE_LIMITED, retryable=True), snooze=snoozed(cause))
     if isinstance(cause, TimeoutError):
         return Refused(Failure(FailureClass.HANDLER_TIMEOUT, retryable=True), redact_stack(error, messages=False))
     failure = classify(
