@@ -23,7 +23,7 @@ from penstock.engine.heartbeat import Heartbeat
 from penstock.engine.lending import Lender
 from penstock.engine.memory import rss_bytes
 from penstock.engine.recorder import Recorder
-from penstock.engine.running import Stop
+from penstock.engine.running import Running, Stop
 from penstock.engine.slots import Slots
 from penstock.engine.workplace import Workplace
 from penstock.store import connect, schema, silence, spend
@@ -42,6 +42,7 @@ if TYPE_CHECKING:
 
 NAME_TRIES: Final = 20
 MAX_NAME: Final = 90  # leaves room for a number
+LAST_SECONDS: Final = 5.0  # that handlers have to stop when the grace is over
 POOL: Final = 6  # claims, records, stages and effects; handlers' transactions have connections of their own
 
 
@@ -105,7 +106,7 @@ class Crew:
             adapters=self._adapters,
             prices=load_prices(self._settings.prices),
         )
-        self.deadlines = Deadlines(self.place.held.values())
+        self.deadlines = Deadlines(self.place.held.values(), self._abandon)
         self.executor = self._make_executor()
         self.recorder = Recorder(
             self.place, flush_seconds=self._settings.flush_ms / 1000, freed=self._on_freed, died=self._on_recorder_died
@@ -177,6 +178,9 @@ class Crew:
         self.fetcher.stopping = True
         self.slots.halt_all(Stop.SHUTDOWN)
 
+    def _abandon(self, running: Running) -> None:
+        self.slots.abandon(running)
+
     def _on_freed(self) -> None:
         self.slots.freed()
 
@@ -186,7 +190,8 @@ class Crew:
         self.slots.release_backlog(timedelta(0), "SHUTDOWN")
         if not await self.slots.wait_idle(grace):
             self.slots.halt_all(Stop.SHUTDOWN)
-            await self.slots.wait_idle(5.0)
+            if not await self.slots.wait_idle(LAST_SECONDS):
+                self.slots.abandon_all()
         await self.recorder.close()
 
     async def _leave(self) -> None:

@@ -1,26 +1,29 @@
-"""Time limits of running handlers, with one timer for all of them."""
+"""Time limits of running handlers, and the patience with those that were told to stop, with one timer for all."""
 
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from penstock.engine.running import Running, Stop
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Callable, Iterable
+
+UNHEARD: Final = 15.0  # seconds after which a handler that was told to stop is left behind; a commit may take ten
 
 
 class Deadlines:
-    """Halts what has run past its limit (C-63).
+    """Halts what has run past its limit, and gives up on what goes on all the same (C-63).
 
     Starting a timer for each of thousands of jobs a second would cost more than
     the jobs. So one timer stands at the earliest limit; when it rings, all
     running handlers are looked at.
     """
 
-    def __init__(self, running: Iterable[Running]) -> None:
+    def __init__(self, running: Iterable[Running], abandon: Callable[[Running], None]) -> None:
         self._running = running
+        self._abandon = abandon
         self._timer: asyncio.TimerHandle | None = None
 
     def watch(self, deadline: float) -> None:
@@ -30,6 +33,10 @@ class Deadlines:
                 return
             self._timer.cancel()
         self._timer = asyncio.get_running_loop().call_at(deadline, self._ring)
+
+    def watch_halted(self) -> None:
+        """See to it that handlers which are told to stop now are looked at again."""
+        self.watch(asyncio.get_running_loop().time() + UNHEARD)
 
     def close(self) -> None:
         """Stop the timer."""
@@ -41,11 +48,14 @@ class Deadlines:
         now = asyncio.get_running_loop().time()
         ahead = []
         for running in list(self._running):
-            if running.deadline is None or running.task is None or running.stop is not None:
+            if running.task is None:
                 continue
-            if running.deadline <= now:
+            if running.stop is None and running.deadline is not None and running.deadline <= now:
                 running.halt(Stop.TIMEOUT)
-            else:
-                ahead.append(running.deadline)
+            limit = running.deadline if running.halted is None else running.halted + UNHEARD
+            if running.halted is not None and running.halted + UNHEARD <= now:
+                self._abandon(running)
+            elif limit is not None:
+                ahead.append(limit)
         if ahead:
             self.watch(min(ahead))

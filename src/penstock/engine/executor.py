@@ -43,11 +43,24 @@ class Executor:
         self._place = place
         self._deadlines = deadlines
         self._threads = Threads(concurrency)
+        self._unstoppable = 0
 
     @property
     def abandoned(self) -> int:
-        """Threads that did not stop when told; the process must recycle (C-63)."""
-        return self._threads.abandoned
+        """Handlers that did not stop when told; the process must recycle (C-63)."""
+        return self._threads.abandoned + self._unstoppable
+
+    def watch_halted(self) -> None:
+        """Look again at handlers that are being told to stop."""
+        self._deadlines.watch_halted()
+
+    def abandon(self, running: Running) -> tuple[Verdict, str]:
+        """The verdict on a coroutine that goes on although it was cancelled; the fence keeps it out from now on."""
+        self._unstoppable += 1
+        events.handler_abandoned(running.claim)
+        running.seconds = time.perf_counter() - running.started
+        running.deadline = None
+        return self._stopped(running)
 
     async def execute(self, running: Running) -> tuple[Verdict, str]:
         """Run the claim's stages until the job ends or an attempt fails; the stack is redacted already.

@@ -39,6 +39,7 @@ RECYCLE: Final = 75  # exit code of a process that wants a successor
 STOPPING: Final = (signal.SIGTERM, signal.SIGINT)
 READY: Final = b"ready\n"
 SUCCESSOR: Final = "PENSTOCK_SUCCESSOR"  # set for a process that has replaced itself
+LAST_WORD: Final = 1.0  # seconds that what still runs has to end when everything else has
 SHORTEST_LIFE: Final = 10.0  # seconds; a process that recycles sooner would do nothing but that
 
 
@@ -68,8 +69,24 @@ def settings_of(app: Penstock, given: dict[str, Any]) -> Settings:
 def work(app: Penstock, orders: Orders, channel: socket.socket | None = None) -> int:
     """Work until told to stop; returns the exit code. *channel* leads to the supervisor."""
     crash.arm_from_environment()
-    with asyncio.Runner(loop_factory=loop_factory()) as runner:
-        return runner.run(_work(app, orders, channel))
+    runner = asyncio.Runner(loop_factory=loop_factory())
+    try:
+        code = runner.run(_work(app, orders, channel))
+    except BaseException:
+        runner.close()
+        raise
+    if runner.run(_all_ended()):
+        runner.close()  # which would wait for them without end
+    return code
+
+
+async def _all_ended() -> bool:
+    """End what still runs; False when a handler does not let itself be ended. It goes with the process."""
+    others = asyncio.all_tasks() - {asyncio.current_task()}
+    for task in others:
+        task.cancel()
+    _, pending = await asyncio.wait(others, timeout=LAST_WORD) if others else (None, ())
+    return not pending
 
 
 async def _work(app: Penstock, orders: Orders, channel: socket.socket | None) -> int:

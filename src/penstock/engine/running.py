@@ -29,6 +29,7 @@ class Running:
         "attempts",
         "claim",
         "deadline",
+        "halted",
         "job_type",
         "lease",
         "recorded",
@@ -50,6 +51,7 @@ class Running:
         self.started = 0.0
         self.seconds = 0.0
         self.stop: Stop | None = None
+        self.halted: float | None = None  # the loop's time when its handler was told to stop
         self.recorded = False  # job.transaction() has written the end of the stage
         self.task: asyncio.Task[None] | None = None
         self.attempts = claim.attempt_count  # failed attempts of the stage that runs
@@ -59,4 +61,5 @@ class Running:
         if self.stop is None:
             self.stop = why
             if self.task is not None:
+                self.halted = self.task.get_loop().time()
                 self.task.cancel()

@@ -13,7 +13,7 @@ from collections import deque
 from datetime import timedelta
 from typing import TYPE_CHECKING, Final
 
-from penstock.contract.verdicts import Parked, Requeued, alarms
+from penstock.contract.verdicts import Parked, Requeued, Verdict, alarms
 from penstock.engine.executor import COMPLETED, LOST, Executor
 from penstock.engine.recorder import MOST_WAITING
 from penstock.engine.running import Running, Stop
@@ -51,6 +51,7 @@ class Slots:
         self._concurrency = concurrency
         self._backlog: deque[Running] = deque()
         self._tasks: set[asyncio.Task[None]] = set()
+        self._unstopped: set[asyncio.Task[None]] = set()  # they go on somewhere; nobody waits for them
         self._room = asyncio.Event()
         self._room.set()
         self._idle = asyncio.Event()
@@ -135,19 +136,17 @@ class Slots:
                     continue
                 running.task = task
                 verdict, stack = await execute(running)
+                if running.task is None:
+                    return  # it was left behind, and is recorded
                 running.task = None
                 self._finished += 1
-                if verdict is not COMPLETED and type(verdict) is Parked and self._place.parking is not None:
-                    self._place.parking.park(running, verdict.request)
+                if verdict is COMPLETED:
+                    put(running, verdict)
                 else:
-                    put(running, verdict, stack)
+                    self._put_other(running, verdict, stack)
             except BaseException as error:
                 self._drop(running, error)
                 raise
-            if verdict is not COMPLETED and alarms(verdict):
-                self.release(
-                    {running.claim.job_type}
-                )  # the next would fail likewise: let the breaker see this one first
             if task.cancelling():
                 return  # what is left of a cancellation goes with this task; another slot takes the next job
             if len(backlog) < self._ahead // 2:
@@ -156,6 +155,15 @@ class Slots:
             if now - since > BREATH:
                 await asyncio.sleep(0)
                 since = time.monotonic()
+
+    def _put_other(self, running: Running, verdict: Verdict, stack: str) -> None:
+        """Pass on an end that is no completion; a request for a provider's batch goes to whoever gathers them."""
+        if type(verdict) is Parked and self._place.parking is not None:
+            self._place.parking.park(running, verdict.request)
+            return
+        self._recorder.put(running, verdict, stack)
+        if alarms(verdict):
+            self.release({running.claim.job_type})  # the next would fail likewise: let the breaker see this one first
 
     async def _still_owned(self, running: Running) -> bool:
         """Ask again before a claim is run that had to wait for its slot (D-52)."""
@@ -173,13 +181,17 @@ class Slots:
         events.claim_dropped(running.claim, type(error).__name__)
 
     def _slot_ended(self, task: asyncio.Task[None]) -> None:
+        self._unstopped.discard(task)
+        self._slot_over(task)
+        if not task.cancelled() and (error := task.exception()) is not None:
+            events.internal_error("slot", type(error).__name__)
+
+    def _slot_over(self, task: asyncio.Task[None]) -> None:
         self._tasks.discard(task)
         self._start(1)  # what came while this one was ending
         self._room.set()
         if not self._tasks and not self._backlog:
             self._idle.set()
-        if not task.cancelled() and (error := task.exception()) is not None:
-            events.internal_error("slot", type(error).__name__)
 
     def halt(self, job_ids: Iterable[UUID], why: Stop) -> None:
         """Stop the handlers of these jobs, if they are here."""
@@ -187,12 +199,14 @@ class Slots:
             running = self._place.held.get(job_id)
             if running is not None:
                 running.halt(why)
+        self._executor.watch_halted()
 
     def lose(self, claims: Iterable[Running]) -> None:
         """Stop these, whose leases are gone; one that has ended meanwhile may have been claimed again, and goes on."""
         for running in claims:
             if self._place.held.get(running.claim.job_id) is running:
                 running.halt(Stop.LOST)
+        self._executor.watch_halted()
 
     def release_backlog(self, delay: timedelta, code: str | None) -> int:
         """Give back what has not started; no attempt is used."""
@@ -226,3 +240,18 @@ class Slots:
         for running in list(self._place.held.values()):
             if running.task is not None:
                 running.halt(why)
+
+    def abandon(self, running: Running) -> None:
+        """Record what a handler that does not stop has come to, and let another job have its place."""
+        task, running.task = running.task, None
+        verdict, stack = self._executor.abandon(running)
+        self._recorder.put(running, verdict, stack)
+        if task is not None:
+            self._unstopped.add(task)
+            self._slot_over(task)
+
+    def abandon_all(self) -> None:
+        """The same for all that were told to stop."""
+        for running in list(self._place.held.values()):
+            if running.task is not None and running.stop is not None:
+                self.abandon(running)

@@ -84,6 +84,8 @@ GUARDS: Final = (
         " or (divisible and isinstance(error, connect.OBSTRUCTED))",
         "",
         (f"{FAULTS}/test_obstructions.py::test_a_completion_behind_somebodys_lock_waits_alone_and_is_written",),
+    ),
+    Guard(
         "a claim whose slot has died is let go",
         f"{ENGINE}/slots.py",
         "                self._drop(running, error)\n",
