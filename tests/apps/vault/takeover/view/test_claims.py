@@ -33,6 +33,15 @@ def test_a_row_that_is_not_due_is_not_claimed(outbox: Outbox, poller: Poller) ->
     assert claim(poller) is None
 
 
+@pytest.mark.contract("D-46")
+def test_a_row_moved_to_a_time_long_ago_is_due_now(outbox: Outbox, poller: Poller) -> None:
+    job = enqueue(outbox)
+    poller.execute("UPDATE enrichment_outbox SET run_at = '0100-01-01 BC' WHERE id = %s", [job])
+    stored = outbox.job(job)
+    assert (stored["ready"], stored["run_at"]) == (True, stored["updated_at"])
+    assert claim(poller) is not None
+
+
 @pytest.mark.contract("D-47", "D-10", "D-51")
 def test_two_sessions_claim_different_rows_the_oldest_first(outbox: Outbox, poller: Poller) -> None:
     first, second = enqueue(outbox), enqueue(outbox)

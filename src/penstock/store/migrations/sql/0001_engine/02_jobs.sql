@@ -40,7 +40,12 @@ create table penstock.jobs (
         (status in ('completed', 'failed', 'canceled')) = (finished_at is not null)),
     constraint jobs_failed_says_why check (
         status <> 'failed' or (last_error_code is not null and last_error_at is not null)),
-    constraint jobs_counts check (attempt_count >= 0 and max_attempts > 0 and reclaim_count >= 0)
+    constraint jobs_counts check (attempt_count >= 0 and max_attempts > 0 and reclaim_count >= 0),
+    -- A claim returns these two, and Python's calendar has the years 1 to 9999, in whatever zone: a row that no worker can
+    -- read would end one worker after the other. Infinity is none of these years either.
+    constraint jobs_times_readable check (
+        run_at >= '0002-01-01 00:00:00+00' and run_at < '9999-01-01 00:00:00+00'
+        and created_at >= '0002-01-01 00:00:00+00' and created_at < '9999-01-01 00:00:00+00')
 ) with (
     -- Rows change two or three times and then rest. Vacuum early, so that the hot indexes stay short.
     autovacuum_vacuum_scale_factor = 0.02,

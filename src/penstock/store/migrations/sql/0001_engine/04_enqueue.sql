@@ -19,7 +19,7 @@ declare
     type record;
     kept record;
     at timestamptz := penstock.now();
-    due timestamptz := coalesce(p_run_at, at + p_delay, at);
+    due timestamptz := greatest(p_run_at, at + p_delay, at); -- a time that has passed means now, however long ago it was
 begin
     select t.stages[1] as stage, cardinality(t.stages) > 1 as staged, t.max_attempts, t.priority, t.audited,
            t.max_payload_bytes, t.enqueue_role, t.key_max_running is not null or t.key_rate_count is not null as keyed,
@@ -132,7 +132,7 @@ declare
     type record;
     clash bigint;
     at timestamptz := penstock.now();
-    due timestamptz := coalesce(p_run_at, at + p_delay, at);
+    due timestamptz := greatest(p_run_at, at + p_delay, at); -- as above
 begin
     select t.stages[1] as stage, cardinality(t.stages) > 1 as staged, t.max_attempts, t.priority, t.audited,
            t.max_payload_bytes, t.enqueue_role, t.key_max_running is not null or t.key_rate_count is not null as keyed,

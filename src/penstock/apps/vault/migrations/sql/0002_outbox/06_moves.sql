@@ -42,7 +42,7 @@ create function vault.reschedule_for_outbox(p_job penstock.jobs, p_due interval)
     language sql volatile
 as $$
     update penstock.jobs j
-       set run_at = penstock.now() + p_due, ready = p_due <= interval '0', updated_at = penstock.now()
+       set run_at = penstock.now() + greatest(p_due, interval '0'), ready = p_due <= interval '0', updated_at = penstock.now()
      where j.job_id = p_job.job_id and p_due is not null
 $$;
 
@@ -95,7 +95,7 @@ begin
         return;
     end if;
     update penstock.jobs j
-       set status = 'queued', run_at = at + coalesce(p_due, interval '0'), ready = coalesce(p_due, interval '0') <= interval '0',
+       set status = 'queued', run_at = at + greatest(p_due, interval '0'), ready = coalesce(p_due, interval '0') <= interval '0',
            updated_at = at, lease_expires_at = null, claimed_by = null, claimed_at = null,
            attempt_count = j.attempt_count + p_charged,
            first_failure_at = case when p_charged > 0 then coalesce(j.first_failure_at, at) else j.first_failure_at end,
