@@ -11,7 +11,9 @@ float, bool, None; dataclasses and pydantic models; and, as JSON text or
 number, datetime, date, time (ISO 8601), timedelta (seconds), UUID, Decimal
 (text, so that no digit is lost) and Enum (its value). Refused: bytes (encode
 them as base64 yourself), sets (no order, so a key could not tell equal
-arguments), and every other type.
+arguments; those that a pydantic model declares are sorted), two keys of one
+text, and every other type. What a model would lose on the way is refused too:
+see `models`.
 """
 
 from __future__ import annotations

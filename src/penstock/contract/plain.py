@@ -9,12 +9,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, fields, is_dataclass
+from dataclasses import dataclass, is_dataclass
 from datetime import date, datetime, time, timedelta
 from decimal import Decimal
 from enum import Enum
 from typing import TYPE_CHECKING, Any, Final
 from uuid import UUID
+
+from penstock.contract import models
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -54,7 +56,11 @@ class _Node:
 
 
 class _Refused(Exception):
-    """Carries a reason out of a conversion; never leaves this module."""
+    """Carries a reason out of a conversion, and the steps down to its place; never leaves this module."""
+
+    def __init__(self, reason: str, steps: tuple[str, ...] = ()) -> None:
+        super().__init__(reason)
+        self.steps = steps
 
 
 def convert(value: object, *, max_depth: int, max_nodes: int) -> Converted | Refusal:
@@ -67,10 +73,10 @@ def convert(value: object, *, max_depth: int, max_nodes: int) -> Converted | Ref
         seen += 1
         if seen > max_nodes:
             return Refusal("$", f"has more than {max_nodes} values; store the data in a table of yours, enqueue its id")
-        reason, children = _place(node, max_depth, max_nodes)
-        if reason is not None:
-            return Refusal(_spell(node.place), reason)
-        waiting.extend(children)
+        try:
+            waiting.extend(_place(node, max_depth, max_nodes))
+        except _Refused as refused:
+            return Refusal(_spell((*node.place, *refused.steps)), str(refused))
     return Converted(root[0])
 
 
@@ -78,31 +84,25 @@ def open_up(value: object) -> object:
     """The members of a dataclass or a pydantic model, one level down; anything else as it is."""
     if isinstance(value, type):
         return value
-    dump = getattr(value, "model_dump", None)
-    if dump is not None:
-        try:
-            return dump(mode="json")
-        except Exception:
-            return value
-    if is_dataclass(value):
-        return {field.name: getattr(value, field.name, None) for field in fields(value)}
-    return value
-
-
-def _place(node: _Node, max_depth: int, max_nodes: int) -> tuple[str | None, list[_Node]]:
-    """Put the node's JSON form into its container; return what is below it."""
     try:
-        value = _unwrap(node.value)
-        if not isinstance(value, dict | list):
-            node.into[node.key] = value
-            return None, []
-        if node.depth > max_depth:
-            return f"is nested deeper than {max_depth} levels; flatten it, or enqueue the id of a row", []
-        if len(value) > max_nodes:
-            return f"has more than {max_nodes} values; store the data in a table of yours, enqueue its id", []
-        return None, list(_children(node, value))[::-1]
-    except _Refused as refused:
-        return str(refused), []
+        if models.is_model(value):
+            return models.dump(value)
+        return _fields(value) if is_dataclass(value) else value
+    except Exception:  # the careful path says what is wrong
+        return value
+
+
+def _place(node: _Node, max_depth: int, max_nodes: int) -> list[_Node]:
+    """Put the node's JSON form into its container; return what is below it."""
+    value = _unwrap(node.value)
+    if not isinstance(value, dict | list):
+        node.into[node.key] = value
+        return []
+    if node.depth > max_depth:
+        raise _Refused(f"is nested deeper than {max_depth} levels; flatten it, or enqueue the id of a row")
+    if len(value) > max_nodes:
+        raise _Refused(f"has more than {max_nodes} values; store the data in a table of yours, enqueue its id")
+    return list(_children(node, value))[::-1]
 
 
 def _children(node: _Node, value: dict[Any, Any] | list[Any]) -> Iterator[_Node]:
@@ -118,6 +118,8 @@ def _children(node: _Node, value: dict[Any, Any] | list[Any]) -> Iterator[_Node]
     node.into[node.key] = members
     for position, (key, member) in enumerate(value.items(), start=1):
         name = _key(key, position)
+        if name in members:
+            raise _Refused(f"has a key (key {position}) that is the same text as another one before it; rename one")
         members[name] = None  # keeps the caller's order
         step = f".{name}" if name in declared else f".#{position}"
         yield _Node(member, (*node.place, step), below, members, name)
@@ -152,10 +154,10 @@ def _unwrap(value: object) -> object:
 def _structure(value: object) -> object:
     if isinstance(value, Mapping):
         return dict(value)
-    if callable(getattr(value, "model_dump", None)) and not isinstance(value, type):
+    if models.is_model(value):
         return _dumped(value)
     if is_dataclass(value) and not isinstance(value, type):
-        return {field.name: getattr(value, field.name, None) for field in fields(value)}
+        return _fields(value)
     if isinstance(value, datetime | date | time):
         return value.isoformat()
     if isinstance(value, timedelta):
@@ -165,16 +167,28 @@ def _structure(value: object) -> object:
     raise _Refused(_advice(value))
 
 
+def _fields(value: Any) -> dict[str, object]:
+    """The fields of a dataclass under the keys that they are read by: one of pydantic may have aliases."""
+    found: dict[str, object] = {}
+    for member in models.shape(type(value)).members:
+        if member.read is None:
+            raise _Refused("is read from inside another value; give it one plain alias", (f".{member.name}",))
+        found[member.read] = getattr(value, member.name, None)
+    return found
+
+
 def _dumped(model: Any) -> object:
     """A pydantic model in JSON's types; its own errors quote the input, so they are not repeated."""
-    failed = False
+    refused: _Refused | None = None
     dumped: object = None
     try:
-        dumped = model.model_dump(mode="json")
+        dumped = models.dump(model)
+    except models.Lost as lost:
+        refused = _Refused(str(lost), lost.steps)
     except Exception:
-        failed = True
-    if failed or type(dumped) is type(model):
-        raise _Refused(f"is a {_type(model)} that model_dump(mode='json') cannot write; mend its serializer")
+        refused = _Refused(f"is a {_type(model)} that model_dump(mode='json') cannot write; mend its serializer")
+    if refused is not None:
+        raise refused
     return _unwrap(dumped)
 
 
@@ -220,13 +234,9 @@ def _type(value: object) -> str:
 
 
 def _declared(value: object) -> frozenset[str]:
-    """Field names that are code: those of a dataclass or a pydantic model."""
-    if isinstance(value, type):
-        return frozenset()
-    if is_dataclass(value):
-        return frozenset(field.name for field in fields(value))
-    declared = getattr(type(value), "model_fields", None)
-    return frozenset(str(name) for name in declared) if isinstance(declared, Mapping) else frozenset()
+    """Names and aliases that are code: those of the fields of a dataclass or a pydantic model."""
+    found = () if isinstance(value, type) else models.shape(type(value)).members
+    return frozenset(name for member in found for name in (member.name, member.read) if name is not None)
 
 
 def _spell(steps: tuple[str, ...]) -> str:
