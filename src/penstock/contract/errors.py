@@ -5,6 +5,7 @@ PenstockError
 ├── DatabaseUnavailable        the server is away or refuses the login
 │   ├── SchemaOutdated         the schema is missing or of another version
 │   └── CommitInDoubt          somebody ended the wait of a COMMIT for its replica
+├── NothingCommitted           a statement of the transaction had failed, so its COMMIT was a rollback
 ├── MigrationFailed            a migration could not be applied; the schema is as it was
 ├── UnsafeLogin                a worker was given a superuser or BYPASSRLS login
 ├── EnqueueRefused             nothing was written
@@ -71,6 +72,16 @@ class CommitInDoubt(DatabaseUnavailable):
         super().__init__(
             "somebody ended the server's wait for its replica, so the job is in here and may not be in there; "
             "when the replica is back, or has taken over, enqueue again with the same key"
+        )
+
+
+class NothingCommitted(PenstockError):
+    """A statement of the transaction failed and its error was caught; the server then answers COMMIT with ROLLBACK."""
+
+    def __init__(self) -> None:
+        super().__init__(
+            "nothing was committed: a statement in this transaction had failed, and its error was caught; "
+            "put a savepoint (`async with tx.transaction()`) around what may fail, or let its error end the block"
         )
 
 

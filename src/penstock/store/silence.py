@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import asyncpg
 
-from penstock.contract.errors import CommitInDoubt
+from penstock.contract.errors import CommitInDoubt, NothingCommitted
 from penstock.store.array_types import Informed
 
 if TYPE_CHECKING:
@@ -32,13 +32,24 @@ TCP_OPTIONS: Final = {"TCP_KEEPIDLE": 10, "TCP_KEEPINTVL": 5, "TCP_KEEPCNT": 3, 
 
 
 class Wary(Informed):
-    """A connection that remembers a COMMIT which was told not to wait for its replica.
+    """A connection that knows when a COMMIT was none, and remembers one which was told not to wait for its replica.
 
-    The server answers such a COMMIT with success and a warning, and after a
+    The server answers the latter with success and a warning, and after a
     failover it may be gone. The routine that warns is named in every language.
     """
 
     doubtful = False
+
+    async def execute(self, query: str, *arguments: Any, timeout: float | None = None) -> str:  # noqa: ASYNC109 - the driver's
+        """Run *query*; the driver's own COMMIT of a transaction that had failed raises `NothingCommitted`.
+
+        The server rolls such a transaction back and calls that by its name,
+        but the driver does not look.
+        """
+        status: str = await super().execute(query, *arguments, timeout=timeout)
+        if status == "ROLLBACK" and query == "COMMIT;":
+            raise NothingCommitted
+        return status
 
     def _process_log_message(self, fields: Any, last_query: Any) -> None:  # the driver's, for each notice
         if fields.get("R") == "SyncRepWaitForLSN":

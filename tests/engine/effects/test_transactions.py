@@ -7,6 +7,7 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from asyncpg import DivisionByZeroError
 
 from penstock import LeaseLost, Penstock, Schedule
 from penstock.contract.errors import SettingsInvalid
@@ -49,6 +50,22 @@ async def test_rows_and_completion_appear_in_the_same_commit(app: Penstock, owne
         same = "select (select xmin::text from public.writes) = (select xmin::text from penstock.jobs)"
         assert await owner.fetchval(same)
     assert await written(owner) == 1
+
+
+@pytest.mark.contract("C-60")
+async def test_an_error_that_the_handler_caught_inside_still_rolls_everything_back(app: Penstock, owner: Owner) -> None:
+    @app.job("write", attempts=1)
+    async def write(job: Any, args: Any) -> None:
+        async with job.transaction() as tx:
+            await tx.execute(WRITE, job.job_id, job.claim_seq)
+            with pytest.raises(DivisionByZeroError):
+                await tx.execute("select 1 / 0")
+
+    async with Harness(app) as harness:
+        job_id = await harness.enqueue("write")
+        await harness.drain()
+        assert await harness.status(job_id) == "failed"
+    assert await written(owner) == 0
 
 
 @pytest.mark.contract("C-60", "C-31", "D-54", "A-04")

@@ -5,10 +5,17 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 from typing import Any
 
+import asyncpg
 import pytest
 
 from penstock import Penstock
-from penstock.contract.errors import EnqueueRefused, IdempotencyKeyReused, PayloadRejected, UnknownType
+from penstock.contract.errors import (
+    EnqueueRefused,
+    IdempotencyKeyReused,
+    NothingCommitted,
+    PayloadRejected,
+    UnknownType,
+)
 from tests.engine.enqueue.callers import EVERY_CALLER, Caller, Work
 from tests.engine.enqueue.conftest import ENRICHMENT_CHANNEL, Office
 
@@ -139,3 +146,26 @@ async def test_a_connection_of_no_known_kind_is_refused_with_the_kinds_that_are(
         await office.app.enqueue("noop", connection=object())
     with pytest.raises(EnqueueRefused, match="Session"):
         office.app.enqueue_sync("noop", connection=office.owner)
+
+
+@pytest.mark.contract("D-08", "C-27")
+async def test_a_transaction_that_had_failed_says_that_nothing_was_committed(office: Office) -> None:
+    """The server answers the COMMIT of a failed transaction with ROLLBACK, and no error."""
+
+    async def fail_and_go_on() -> None:
+        async with office.app.transaction() as tx:
+            await office.app.enqueue("noop", {"n": 1})
+            with pytest.raises(asyncpg.DivisionByZeroError):
+                await tx.execute("select 1 / 0")
+
+    with pytest.raises(NothingCommitted, match="nothing was committed"):
+        await fail_and_go_on()
+    assert await office.count() == 0
+    assert await office.pokes() == []
+
+    async with office.app.transaction() as tx:
+        await office.app.enqueue("noop", {"n": 1})
+        with pytest.raises(asyncpg.DivisionByZeroError):
+            async with tx.transaction():
+                await tx.execute("select 1 / 0")
+    assert await office.count() == 1

@@ -92,6 +92,15 @@ GUARDS: Final = (
         ),
     ),
     Guard(
+        "a COMMIT that was a rollback is no success",
+        f"{STORE}/silence.py",
+        'if status == "ROLLBACK" and query == "COMMIT;":',
+        "if False:",
+        (
+            "tests/engine/enqueue/test_transactions.py::test_a_transaction_that_had_failed_says_that_nothing_was_committed",
+        ),
+    ),
+    Guard(
         "a COMMIT that no longer waits is in doubt",
         f"{STORE}/silence.py",
         "            self.doubtful = True",
