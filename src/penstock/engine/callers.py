@@ -26,7 +26,13 @@ class Poking:
     speak: Callable[[str, str, drivers.Voice], bool] | None = None  # through the connection that has committed
 
     def inside(self, commits: Commits) -> bool:
-        """Whether the poke is part of the caller's transaction, because nobody would see it commit."""
+        """Whether the poke is part of the caller's transaction, because nobody would see it commit.
+
+        Never of one in two phases, which could then not be prepared: where
+        nobody sees that one commit, the poll finds the job.
+        """
+        if commits in (Commits.PREPARED, Commits.SEEN_PREPARED):
+            return False
         if self.notify is Notify.AFTER_COMMIT:
             return commits is Commits.UNSEEN or self.send is None
         return self.notify is Notify.IN_TRANSACTION
@@ -40,7 +46,7 @@ class Poking:
             return
         if commits is Commits.AT_ONCE:
             send(channel, job_type)
-        elif commits is Commits.SEEN:
+        elif commits in (Commits.SEEN, Commits.SEEN_PREPARED):
             caller.after_commit(lambda voice: self._committed(voice, channel, job_type))
 
     def _committed(self, voice: drivers.Voice | None, channel: str, job_type: str) -> None:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 from uuid import UUID
 
 from sqlalchemy import Connection, text
+from sqlalchemy.engine import TwoPhaseTransaction
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncSession, async_scoped_session
 from sqlalchemy.orm import Session, scoped_session
 
@@ -29,10 +30,13 @@ PATIENCE: Final = 1.0  # seconds for a statement after a commit
 class CoreCaller:
     """A Connection: its `commit` event comes before the COMMIT, so its commits are unseen."""
 
-    commits = Commits.UNSEEN
-
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
+
+    @property
+    def commits(self) -> Commits:
+        """Unseen, in one phase or in two."""
+        return Commits.PREPARED if _in_two_phases(self._connection) else Commits.UNSEEN
 
     def row(self, name: str, arguments: Sequence[Any]) -> Sequence[Any]:
         """Run one statement."""
@@ -54,7 +58,15 @@ class SessionCaller:
         self._session = session
         self._aloud = aloud  # it is behind an AsyncSession, whose hooks may ask the server something
         self._connection: Connection | None = None  # the one that ran a statement
-        self.commits = Commits.UNSEEN if isinstance(session.bind, Connection) else Commits.SEEN
+
+    @property
+    def commits(self) -> Commits:
+        """Seen, unless the transaction is that of a Connection."""
+        bound, twophase = self._session.bind, self._session.twophase
+        if not isinstance(bound, Connection):
+            return Commits.SEEN_PREPARED if twophase else Commits.SEEN
+        begins = twophase and not bound.in_transaction()
+        return Commits.PREPARED if begins or _in_two_phases(bound) else Commits.UNSEEN
 
     def row(self, name: str, arguments: Sequence[Any]) -> Sequence[Any]:
         """Run one statement in the session's transaction, which begins if it has not."""
@@ -136,6 +148,10 @@ def recognise_async(connection: Any) -> Bridged | None:
     if isinstance(connection, AsyncConnection):
         return Bridged(connection, CoreCaller(connection.sync_connection)) if connection.sync_connection else None
     return None
+
+
+def _in_two_phases(connection: Connection) -> bool:
+    return isinstance(connection.get_transaction(), TwoPhaseTransaction)
 
 
 def _said(adapted: Any, driver: Any, statement: str) -> bool:

@@ -16,6 +16,8 @@ class Commits(Enum):
     AT_ONCE = auto()  # no transaction is open: each statement commits when it returns
     SEEN = auto()  # a hook tells when the root transaction has ended committed
     UNSEEN = auto()  # the caller commits where nobody is told
+    PREPARED = auto()  # so too, in two phases: what has sent a NOTIFY cannot be prepared
+    SEEN_PREPARED = auto()  # in two phases, and a hook tells
 
 
 class Caller(Protocol):

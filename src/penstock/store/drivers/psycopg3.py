@@ -83,5 +83,7 @@ class AsyncPsycopg:
 
 def _commits(connection: Connection[Any] | AsyncConnection[Any]) -> Commits:
     """Unseen, unless the connection is in autocommit and outside every transaction block."""
+    if getattr(connection, "_tpc", None) is not None:  # what tpc_begin() has begun; the driver tells it to nobody
+        return Commits.PREPARED
     idle = connection.info.transaction_status == TransactionStatus.IDLE
     return Commits.AT_ONCE if connection.autocommit and idle else Commits.UNSEEN
