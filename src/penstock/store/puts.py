@@ -33,6 +33,9 @@ _NOT_STORABLE: Final = (
     PayloadRejected,
     "the payload holds text that PostgreSQL cannot store (NUL or a lone surrogate)",
 )
+_NOT_ENCODABLE: Final = (
+    "the payload or a key holds text that the client_encoding of this connection cannot write; set it to UTF8"
+)
 _REFUSALS: Final[dict[str, tuple[type[EnqueueRefused], str]]] = {
     "PS012": (
         PayloadRejected,
@@ -171,6 +174,10 @@ def refusal(error: BaseException, job_type: str) -> BaseException:
     fault list). What a caller retries stays the driver's own error, so that
     the caller's retries recognise it.
     """
+    if isinstance(
+        getattr(error, "orig", error), UnicodeEncodeError
+    ):  # of the driver, before anything was sent; it holds the text
+        return PayloadRejected(_NOT_ENCODABLE)
     code = sqlstate(error)
     if code is None or code[:2] in _PASSING:
         return without_parameters(error)

@@ -10,9 +10,10 @@ from datetime import UTC, datetime, timedelta, timezone
 from typing import Any
 
 import asyncpg
+import psycopg
 import pytest
 from pydantic import BaseModel
-from sqlalchemy import text
+from sqlalchemy import create_engine, text
 from sqlalchemy.exc import DBAPIError
 from sqlalchemy.ext.asyncio import AsyncSession, create_async_engine
 from sqlalchemy.pool import NullPool
@@ -261,3 +262,22 @@ async def test_what_only_the_server_found_wrong_is_told_by_its_code(office: Offi
         assert CANARY not in "".join(traceback.format_exception(caught.value))
         assert caught.value.__context__ is None, "the driver's own error shows the row"
     await raw.close()
+
+
+@pytest.mark.parametrize("kind", ["psycopg", "alchemy"])
+def test_text_that_the_connection_cannot_write_is_refused_without_it(dsn: str, kind: str) -> None:
+    app = Penstock(dsn)
+    with psycopg.connect(dsn, client_encoding="LATIN1") as raw:
+        engine = create_engine("postgresql+psycopg://", creator=lambda: raw, poolclass=NullPool)
+        connection: Any = raw if kind == "psycopg" else engine.connect()
+        for enqueue in (
+            lambda: app.enqueue_sync("noop", {"t": f"{CANARY} €"}, connection=connection),
+            lambda: app.enqueue_many_sync("noop", [{"t": f"{CANARY} €"}], connection=connection),
+        ):
+            with pytest.raises(PayloadRejected, match="client_encoding") as caught:
+                enqueue()
+            assert CANARY not in repr(caught.value)
+            assert caught.value.__context__ is None
+        if connection is not raw:
+            connection.close()
+    app.close_sync()
