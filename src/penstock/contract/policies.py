@@ -21,7 +21,7 @@ from penstock.contract.prices import amount, to_micros
 
 DEFAULT_CHANNEL: Final = "penstock_jobs"
 CONTROL_CHANNEL: Final = "penstock_control"  # pauses, cancels: what a worker should hear at once
-NAME: Final = re.compile(r"^[a-z][a-z0-9_.-]{0,49}$")
+NAME: Final = re.compile(r"[a-z][a-z0-9_.-]{0,49}")  # for fullmatch: a `$` would let a line feed pass
 LONGEST_LEASE: Final = timedelta(days=1)
 DEFAULT_TIMEOUT: Final = timedelta(hours=1)
 Timeout = timedelta | Mapping[str, timedelta | None] | None
@@ -127,7 +127,7 @@ class Policy:
     daily_spend_cap: Decimal | str | None = None  # in the currency of the price table; pauses the type (C-64)
 
     def __post_init__(self) -> None:
-        _check_name("job type", self.job_type)
+        check_name("job type", self.job_type)
         if self.daily_spend_cap is not None:
             cap = amount(f"daily_spend_cap of type {self.job_type!r}", self.daily_spend_cap)
             self._refuse_unless(cap > 0, "daily_spend_cap", "above 0; pause the type to stop it")
@@ -138,7 +138,7 @@ class Policy:
         if not self.stages or len(set(self.stages)) != len(self.stages):
             raise SettingsInvalid(f"type {self.job_type!r} needs stages with different names, not {self.stages!r}")
         for stage in self.stages:
-            _check_name("stage", stage)
+            check_name("stage", stage)
         for name in ("attempts", "drain_cap", "startup_cap", "max_payload_bytes"):
             self._refuse_unless(getattr(self, name) >= 1, name, "at least 1")
         self._refuse_unless(self.attempts <= MOST, "attempts", f"at most {MOST}")
@@ -190,8 +190,9 @@ class Policy:
             raise SettingsInvalid(f"{name} of type {self.job_type!r} must be {rule}, not {getattr(self, name)!r}")
 
 
-def _check_name(what: str, name: str) -> None:
-    if not NAME.match(name):
+def check_name(what: str, name: str) -> None:
+    """Refuse what is no name of a type, a stage, a function or a schedule."""
+    if not NAME.fullmatch(name):
         raise SettingsInvalid(
             f"{what} {name!r}: use 1 to 50 lower-case letters, digits, '_', '.' or '-', beginning with a letter"
         )

@@ -6,7 +6,6 @@ touched: a transaction of the caller survives a refusal unharmed.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
@@ -28,6 +27,7 @@ if TYPE_CHECKING:
 
 FURTHEST: Final = timedelta(days=3660)  # what is due later than this is a mistake
 SET_JOBS: Final = 5000  # per statement of a bulk enqueue: the server writes one set while the next one is encoded
+LARGEST_SHOWN: Final = 64  # bits of a number in a refusal
 BREATH_JOBS: Final = 500  # after so many of them the event loop of the caller gets its turn
 SET_BYTES: Final = 4_000_000  # or so many characters of payload
 
@@ -105,7 +105,7 @@ class Drafts:
             raise EnqueueRefused(f"a job type is its name or what @app.job(...) made, not {type(job_type).__name__}")
         if job_type in self._types:
             return job_type, self._types.get(job_type)
-        if not NAME.match(job_type):
+        if not NAME.fullmatch(job_type):
             raise UnknownType(job_type)
         return job_type, None
 
@@ -214,7 +214,7 @@ def _run_at(run_at: datetime) -> datetime:
 
 
 def _delay(delay: timedelta | float) -> timedelta:
-    if isinstance(delay, int | float) and math.isfinite(delay) and abs(delay) < timedelta.max.total_seconds():
+    if isinstance(delay, int | float) and abs(delay) < timedelta.max.total_seconds():  # NaN is not either
         delay = timedelta(seconds=delay)
     if not isinstance(delay, timedelta):
         raise EnqueueRefused(f"delay is a timedelta or a number of seconds, not {_shown(delay)}")
@@ -245,6 +245,8 @@ def _attempts(attempts: object) -> int:
 
 def _shown(value: object) -> str:
     """A number as it is, anything else by its type: it could be a user's text."""
+    if isinstance(value, int) and value.bit_length() > LARGEST_SHOWN:  # Python spells no number of any length
+        return "a number of more than 64 bits"
     return repr(value)[:40] if isinstance(value, int | float) else type(value).__name__
 
 

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Final
 from penstock.contract.claims import Caps
 from penstock.contract.errors import SettingsInvalid, UnknownFunction
 from penstock.contract.payloads import encode
-from penstock.contract.policies import NAME, Dispatch
+from penstock.contract.policies import Dispatch, check_name
 from penstock.engine.cadences import Cadence
 from penstock.store.schedules import Declared
 
@@ -49,7 +49,7 @@ class Function:
     timeout: timedelta = TIMEOUT  # for code of its own: it is cancelled then
 
     def __post_init__(self) -> None:
-        _check_name("function", self.name)
+        check_name("function", self.name)
         if bool(self.types) == (self.call is not None):
             raise SettingsInvalid(f"function {self.name!r} needs either types whose jobs it runs, or code to call")
         if self.max_jobs is not None and self.max_jobs < 1:
@@ -138,7 +138,7 @@ class Functions:
         """Declare a schedule that enqueues one job of *job_type* per tick."""
         if schedule in self._enqueueing:
             raise SettingsInvalid(f"schedule {schedule!r} is declared twice; give the second another name")
-        _check_name("schedule", schedule)
+        check_name("schedule", schedule)
         text = encode(payload if payload is not None else {})
         self._enqueueing[schedule] = Declared(
             schedule, None, job_type, text, cadence.cron, cadence.every, cadence.timezone
@@ -211,10 +211,3 @@ def _no_collector(job_type: JobType) -> Callable[[RunHandle], Awaitable[None]]:
     raise SettingsInvalid(
         f"the lane of type {job_type.name!r} belongs to no application; declare it with app.lane(...)"
     )
-
-
-def _check_name(what: str, name: str) -> None:
-    if not NAME.match(name):
-        raise SettingsInvalid(
-            f"{what} {name!r}: use 1 to 50 lower-case letters, digits, '_', '.' or '-', beginning with a letter"
-        )

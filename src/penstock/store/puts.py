@@ -174,9 +174,7 @@ def refusal(error: BaseException, job_type: str) -> BaseException:
     fault list). What a caller retries stays the driver's own error, so that
     the caller's retries recognise it.
     """
-    if isinstance(
-        getattr(error, "orig", error), UnicodeEncodeError
-    ):  # of the driver, before anything was sent; it holds the text
+    if isinstance(getattr(error, "orig", error), UnicodeEncodeError):  # before anything was sent; it holds the text
         return PayloadRejected(_NOT_ENCODABLE)
     code = sqlstate(error)
     if code is None or code[:2] in _PASSING:

@@ -13,13 +13,21 @@ import asyncpg
 import psycopg
 import pytest
 from pydantic import BaseModel
-from sqlalchemy import create_engine, text
+from sqlalchemy import Connection, create_engine, text
 from sqlalchemy.exc import DBAPIError
 from sqlalchemy.ext.asyncio import AsyncSession, create_async_engine
+from sqlalchemy.orm import Session
 from sqlalchemy.pool import NullPool
 
 from penstock import Penstock
-from penstock.contract.errors import DatabaseUnavailable, EnqueueRefused, PayloadRejected, SchemaOutdated, UnknownType
+from penstock.contract.errors import (
+    DatabaseUnavailable,
+    EnqueueRefused,
+    PayloadRejected,
+    SchemaOutdated,
+    SettingsInvalid,
+    UnknownType,
+)
 from tests.engine.enqueue.callers import alchemy_url
 from tests.engine.enqueue.conftest import Office
 
@@ -57,6 +65,7 @@ def deep(levels: int) -> Any:
 WRONG: list[tuple[str, type[Exception], str, tuple[Any, ...], dict[str, Any]]] = [
     ("a type nobody declared", UnknownType, "not registered", ("nowhere",), {}),
     ("a name that is none", UnknownType, "not registered", ("no\x00where",), {}),
+    ("a name with a line feed", UnknownType, "not registered", ("noop\n",), {}),
     ("a type that is no name", EnqueueRefused, "its name", (42,), {}),
     ("a NUL", PayloadRejected, "NUL", ("noop", {"t": f"{CANARY}\x00"}), {}),
     ("a lone surrogate", PayloadRejected, "surrogate", ("noop", {"t": f"{CANARY}\ud800"}), {}),
@@ -82,6 +91,9 @@ WRONG: list[tuple[str, type[Exception], str, tuple[Any, ...], dict[str, Any]]] =
     ("an endless delay", EnqueueRefused, "timedelta", ("noop",), {"delay": float("inf")}),
     ("a delay that is no number", EnqueueRefused, "timedelta", ("noop",), {"delay": float("nan")}),
     ("a huge delay", EnqueueRefused, "timedelta", ("noop",), {"delay": 1e300}),
+    ("a delay beyond every number", EnqueueRefused, "timedelta", ("noop",), {"delay": 10**400}),
+    ("a delay too long to spell", EnqueueRefused, "more than 64 bits", ("noop",), {"delay": 10**5000}),
+    ("a priority too long to spell", EnqueueRefused, "more than 64 bits", ("noop",), {"priority": 10**5000}),
     ("a text for a delay", EnqueueRefused, "timedelta", ("noop",), {"delay": CANARY}),
     ("two times", EnqueueRefused, "not both", ("noop",), {"delay": 1, "run_at": datetime.now(UTC)}),
     ("a priority above", EnqueueRefused, "priority", ("noop",), {"priority": 32_768}),
@@ -281,3 +293,24 @@ def test_text_that_the_connection_cannot_write_is_refused_without_it(dsn: str, k
         if connection is not raw:
             connection.close()
     app.close_sync()
+
+
+def test_a_line_feed_is_no_part_of_a_name() -> None:
+    app = Penstock("postgresql://nowhere.invalid/none")
+    for declare in (app.job, app.function):
+        with pytest.raises(SettingsInvalid, match="lower-case letters"):
+            declare("abc\n")(lambda: None)
+
+
+@pytest.mark.parametrize("kind", [Connection, Session])
+async def test_a_bulk_in_autocommit_is_refused_because_it_would_not_be_all_or_none(office: Office, kind: Any) -> None:
+    engine = create_engine(alchemy_url(office.dsn, "psycopg"), isolation_level="AUTOCOMMIT", poolclass=NullPool)
+
+    def enqueue() -> None:
+        with engine.connect() if kind is Connection else Session(engine) as connection:
+            office.app.enqueue_sync("noop", {"n": 1}, connection=connection)
+            with pytest.raises(EnqueueRefused, match="AUTOCOMMIT"):
+                office.app.enqueue_many_sync("noop", [{"n": 2}, {"n": 3}], connection=connection)
+
+    await asyncio.to_thread(enqueue)
+    assert await office.count() == 1

@@ -16,6 +16,7 @@ from sqlalchemy.engine import TwoPhaseTransaction
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncSession, async_scoped_session
 from sqlalchemy.orm import Session, scoped_session
 
+from penstock.contract.errors import EnqueueRefused
 from penstock.store.drivers import native, sessions
 from penstock.store.drivers.kinds import Commits, Voice
 from penstock.store.drivers.placeholders import for_sqlalchemy, named
@@ -44,7 +45,7 @@ class CoreCaller:
 
     def savepoint(self) -> AbstractContextManager[Any]:
         """A savepoint; where nothing has begun yet, the transaction begins first."""
-        return self._connection.begin_nested()
+        return _savepoint(self._connection)
 
     def after_commit(self, call: Callable[[Voice | None], None]) -> None:
         """Its hook comes too early to be of use."""
@@ -75,7 +76,7 @@ class SessionCaller:
 
     def savepoint(self) -> AbstractContextManager[Any]:
         """A savepoint below the session's notice: nothing is flushed and nothing expires."""
-        return self._session.connection().begin_nested()
+        return _savepoint(self._session.connection())
 
     def after_commit(self, call: Callable[[Voice | None], None]) -> None:
         """Once the root transaction has committed."""
@@ -148,6 +149,16 @@ def recognise_async(connection: Any) -> Bridged | None:
     if isinstance(connection, AsyncConnection):
         return Bridged(connection, CoreCaller(connection.sync_connection)) if connection.sync_connection else None
     return None
+
+
+def _savepoint(connection: Connection) -> AbstractContextManager[Any]:
+    """A savepoint, which there is only in a transaction; SQLAlchemy believes in one that AUTOCOMMIT does not begin."""
+    if getattr(connection.connection.dbapi_connection, "autocommit", False) is True:
+        raise EnqueueRefused(
+            "this connection is in AUTOCOMMIT, where a bulk would not be all or none; pass one that is in a "
+            "transaction, or leave `connection` out"
+        )
+    return connection.begin_nested()
 
 
 def _in_two_phases(connection: Connection) -> bool:
