@@ -12,6 +12,7 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, ClassVar, Final
 
 from penstock.contract.errors import SettingsInvalid
+from penstock.contract.value_kinds import as_delays, refuse_unless_kind
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -35,6 +36,8 @@ class Schedule:
     kind: ClassVar[str] = "schedule"
 
     def __post_init__(self) -> None:
+        refuse_unless_kind("delays of a backoff schedule", self.delays, list, tuple, hint=as_delays)
+        refuse_unless_kind("honours_retry_after of a backoff schedule", self.honours_retry_after, bool)
         if not 1 <= len(self.delays) <= MAX_ENTRIES:
             raise SettingsInvalid(f"a backoff schedule has 1 to {MAX_ENTRIES} delays in seconds, such as [900, 7200]")
         delays = tuple(_seconds(f"delay {k} of the schedule", delay) for k, delay in enumerate(self.delays, start=1))

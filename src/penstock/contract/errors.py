@@ -36,16 +36,16 @@ payload: text that a user wrote stays in the tables of the application.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from penstock.contract.failure_tables import BY_CODE
+from penstock.contract.failures import FailureClass
 
 if TYPE_CHECKING:
     from datetime import timedelta
     from uuid import UUID
 
     from penstock.contract.calls import Usage
-    from penstock.contract.failures import FailureClass
     from penstock.contract.statuses import Move, Status
 
 
@@ -229,6 +229,7 @@ class Failed(Outcome):
         usage: Usage | None = None,
         expected: bool = False,
     ) -> None:
+        error_class = _known(error_class)
         super().__init__(f"{error_class}: {why}" if why else str(error_class))
         self.error_class = error_class
         self.why = why
@@ -237,6 +238,21 @@ class Failed(Outcome):
         self.upstream_code = upstream_code if upstream_code in BY_CODE else None
         self.usage = usage
         self.expected = expected
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Its message is no failure class, so a copy is made from the class and the sentence."""
+        return type(self), (self.error_class, self.why), self.__dict__
+
+
+def _known(error_class: str) -> FailureClass:
+    """The class by its word too; an unknown one is told here, not as a bug of the job that it was meant for."""
+    try:
+        return FailureClass(error_class)
+    except ValueError:
+        raise SettingsInvalid(
+            f"Failed takes a class of the closed list, such as FailureClass.NOT_FOUND, not {error_class!r}; "
+            "give your own words as its second argument"
+        ) from None
 
 
 class Snooze(Outcome):

@@ -13,11 +13,16 @@ from dataclasses import dataclass, field, fields
 from datetime import timedelta
 from decimal import Decimal
 from enum import StrEnum
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
-from penstock.contract.backoff import Backoff, FullJitter
+from penstock.contract import value_kinds
+from penstock.contract.backoff import Backoff, FullJitter, Schedule
 from penstock.contract.errors import SettingsInvalid
 from penstock.contract.prices import amount, to_micros
+from penstock.contract.value_kinds import refuse_unless_kind
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 DEFAULT_CHANNEL: Final = "penstock_jobs"
 CONTROL_CHANNEL: Final = "penstock_control"  # pauses, cancels: what a worker should hear at once
@@ -27,6 +32,15 @@ DEFAULT_TIMEOUT: Final = timedelta(hours=1)
 Timeout = timedelta | Mapping[str, timedelta | None] | None
 LARGEST_SMALLINT: Final = 32_767
 MOST: Final = 1000  # attempts or reclaims; more is taken for a slip of the pen
+_COUNTS: Final = ("attempts", "priority", "drain_cap", "startup_cap", "max_reclaims", "max_payload_bytes")
+_FLAGS: Final = (
+    "idempotent",
+    "unknown_retryable",
+    "stale_counts_attempt",
+    "replayable",
+    "steps_required",
+    "error_messages",
+)
 
 
 class Dispatch(StrEnum):
@@ -51,6 +65,8 @@ class Rate:
     period: timedelta
 
     def __post_init__(self) -> None:
+        refuse_unless_kind("the count of a rate", self.count, int)
+        refuse_unless_kind("the period of a rate", self.period, timedelta)
         if self.count < 1 or self.period <= timedelta(0):
             raise SettingsInvalid(
                 f"a rate has a count of at least 1 and a period above 0, not {self.count} in {self.period}"
@@ -72,8 +88,11 @@ class Limits:
     def __post_init__(self) -> None:
         for name in ("running", "key_running"):
             value = getattr(self, name)
+            refuse_unless_kind(f"limit {name}", value, int, none=True)
             if value is not None and value < 1:
                 raise SettingsInvalid(f"limit {name} is at least 1, not {value}; pause the type to stop it")
+        for name in ("rate", "key_rate"):
+            refuse_unless_kind(f"limit {name}", getattr(self, name), Rate, none=True, hint=value_kinds.as_rate)
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,6 +107,8 @@ class Breaker:
     cooldown: timedelta = timedelta(seconds=60)
 
     def __post_init__(self) -> None:
+        refuse_unless_kind("after of a breaker", self.after, int)
+        refuse_unless_kind("cooldown of a breaker", self.cooldown, timedelta)
         if self.after < 1 or self.cooldown <= timedelta(0):
             raise SettingsInvalid(
                 f"a breaker opens after 1 failure or more and cools down for a time, not {self.after}, {self.cooldown}"
@@ -128,6 +149,7 @@ class Policy:
 
     def __post_init__(self) -> None:
         check_name("job type", self.job_type)
+        self._check_kinds()
         if self.daily_spend_cap is not None:
             cap = amount(f"daily_spend_cap of type {self.job_type!r}", self.daily_spend_cap)
             self._refuse_unless(cap > 0, "daily_spend_cap", "above 0; pause the type to stop it")
@@ -185,6 +207,35 @@ class Policy:
         """The whole policy as plain JSON, for `penstock.types.policy`."""
         return {f.name: _plain(getattr(self, f.name)) for f in fields(self)}
 
+    def _check_kinds(self) -> None:
+        """A value of the wrong kind would be noticed when a handler fails, and then its job would hang."""
+        for name in _COUNTS:
+            self._refuse_unless_kind(name, int)
+        for name in _FLAGS:
+            self._refuse_unless_kind(name, bool)
+        for name in ("lease", "max_runtime"):
+            self._refuse_unless_kind(name, timedelta)
+        for name in ("keep_finished", "keep_keys"):
+            self._refuse_unless_kind(name, timedelta, none=True)
+        self._refuse_unless_kind("backoff", Schedule, FullJitter, hint=value_kinds.as_backoff)
+        self._refuse_unless_kind("limits", Limits, hint=value_kinds.as_limits)
+        self._refuse_unless_kind("breaker", Breaker, hint=value_kinds.as_breaker)
+        self._refuse_unless_kind("channel", str)
+        self._refuse_unless_kind("enqueue_role", str, none=True)
+        self._refuse_unless_kind("stages", tuple, list, hint=value_kinds.as_stages)
+        object.__setattr__(self, "stages", tuple(self.stages))
+        if not isinstance(self.timeout, Mapping):
+            self._refuse_unless_kind("timeout", timedelta, none=True)
+            return
+        for stage, limit in self.timeout.items():
+            refuse_unless_kind(f"the timeout of stage {stage!r} of type {self.job_type!r}", limit, timedelta, none=True)
+
+    def _refuse_unless_kind(
+        self, name: str, *kinds: type, none: bool = False, hint: Callable[[Any], str] | None = None
+    ) -> None:
+        value = getattr(self, name)
+        refuse_unless_kind(f"{name} of type {self.job_type!r}", value, *kinds, none=none, hint=hint)
+
     def _refuse_unless(self, holds: bool, name: str, rule: str) -> None:
         if not holds:
             raise SettingsInvalid(f"{name} of type {self.job_type!r} must be {rule}, not {getattr(self, name)!r}")
@@ -192,6 +243,7 @@ class Policy:
 
 def check_name(what: str, name: str) -> None:
     """Refuse what is no name of a type, a stage, a function or a schedule."""
+    refuse_unless_kind(f"the name of a {what}", name, str)
     if not NAME.fullmatch(name):
         raise SettingsInvalid(
             f"{what} {name!r}: use 1 to 50 lower-case letters, digits, '_', '.' or '-', beginning with a letter"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING, Any, Final
 
-from penstock.contract.errors import PenstockError
+from penstock.contract.errors import PenstockError, SettingsInvalid
 from penstock.contract.policies import Dispatch, Policy
 from penstock.engine.enqueue import Enqueueing
 from penstock.engine.functions import Functions
@@ -56,6 +56,7 @@ class Penstock(Enqueueing, Scheduling):
         self, name: str, *, args: Any = None, log_ids: Sequence[str] = (), **policy: Any
     ) -> Callable[[Callable[..., Any]], JobType]:
         """Declare a type of one stage by its handler; the keywords are the fields of `Policy`."""
+        _refuse_handler(name)
 
         def declare(handler: Callable[..., Any]) -> JobType:
             job_type = JobType(Policy(name, **policy), log_ids=log_ids)
@@ -214,3 +215,10 @@ class Penstock(Enqueueing, Scheduling):
         """
         self.alert_sinks.append(sink)
         return sink
+
+
+def _refuse_handler(name: object) -> None:
+    """`@app.job` without parentheses would swallow the handler and declare nothing."""
+    if callable(name):
+        found = getattr(name, "__name__", "handler")
+        raise SettingsInvalid(f"@app.job takes the name of the type and got the handler: write @app.job({found!r})")

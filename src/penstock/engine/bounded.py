@@ -83,6 +83,8 @@ class BoundedRun(Crew):
         overflow: timedelta,
         **options: Any,
     ) -> None:
+        for job_type in types:
+            job_type.require_handlers()
         super().__init__(dsn, types, settings, **options)
         self._run = run
         self._overflow = overflow

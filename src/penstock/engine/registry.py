@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Final, get_type_hints
 
 from penstock.contract.errors import ArgumentsInvalid, SettingsInvalid, UnknownType
 from penstock.contract.policies import Dispatch
+from penstock.contract.value_kinds import refuse_unless_kind
 from penstock.engine.arguments import typed_decoder
 from penstock.engine.batches.lane import LaneSchedule, LaneStage, handler_of
 from penstock.engine.callables import is_async, layers
@@ -48,6 +49,7 @@ class JobType:
 
     def __init__(self, policy: Policy, *, log_ids: Sequence[str] = ()) -> None:
         self.policy = policy
+        refuse_unless_kind(f"log_ids of type {policy.job_type!r}", log_ids, list, tuple, hint=_as_log_ids)
         self.log_ids = tuple(log_ids)  # members of the payload that are opaque ids and may be logged
         self.handlers: dict[str, StageHandler] = {}
         self.lanes: dict[str, LaneStage] = {}  # stages that ask a model, in a batch or at once
@@ -122,6 +124,11 @@ class JobType:
                 )
             raise SettingsInvalid(f"type {self.name!r} {what}") from None
 
+    def require_handlers(self) -> None:
+        """Refuse a type whose jobs would come to a stage that nobody runs; a type that is only enqueued needs none."""
+        for stage in self.policy.stages:
+            self.handler(stage)
+
     def check(self, payload: str) -> None:
         """Refuse a payload that a handler of this type could not read: `ArgumentsInvalid`."""
         for handler in self.handlers.values():
@@ -169,6 +176,10 @@ class Registry:
     def __len__(self) -> int:
         """How many types there are."""
         return len(self._types)
+
+
+def _as_log_ids(value: object) -> str:
+    return f'["{value}"] for one id' if isinstance(value, str) else '["order_id"]'
 
 
 def _inspect(handler: Handler, declared: Any, timeout: float | None) -> StageHandler:

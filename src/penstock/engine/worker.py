@@ -68,6 +68,8 @@ class Worker(Crew):
             raise SettingsInvalid(
                 "this worker has no types to serve; scheduled types run by `penstock run` or the scheduler"
             )
+        for job_type in served:
+            job_type.require_handlers()
         super().__init__(
             dsn,
             served,

@@ -23,6 +23,8 @@ class InlineWorker(Crew):
     brief = True
 
     def __init__(self, dsn: str, types: Sequence[JobType], settings: Settings, **options: Any) -> None:
+        for job_type in types:
+            job_type.require_handlers()
         super().__init__(dsn, types, settings, **options)
         self.groups = group_types(types)
 
