@@ -15,12 +15,16 @@ if TYPE_CHECKING:
     from penstock.contract.calls import Answer, Execution, Request, Route, Usage
     from penstock.contract.errors import (
         Cancel,
+        DatabaseUnavailable,
         EffectBusy,
         EffectUncertain,
+        EnqueueRefused,
         Failed,
+        IdempotencyKeyReused,
         LeaseLost,
         NotPerformed,
         PenstockError,
+        SettingsInvalid,
         Snooze,
     )
     from penstock.contract.failures import FailureClass
@@ -33,22 +37,27 @@ if TYPE_CHECKING:
     from penstock.engine.functions import RunHandle
     from penstock.engine.job import Job
     from penstock.engine.registry import JobType
+    from penstock.store.alerts import Alert
     from penstock.version import __version__
 
 __all__ = [
     "Absent",
+    "Alert",
     "Answer",
     "Audit",
     "Breaker",
     "Cancel",
+    "DatabaseUnavailable",
     "Dispatch",
     "EffectBusy",
     "EffectUncertain",
+    "EnqueueRefused",
     "Execution",
     "Failed",
     "FailureClass",
     "Found",
     "FullJitter",
+    "IdempotencyKeyReused",
     "Job",
     "JobType",
     "LaneJob",
@@ -64,6 +73,7 @@ __all__ = [
     "Route",
     "RunHandle",
     "Schedule",
+    "SettingsInvalid",
     "Snooze",
     "Status",
     "Usage",
@@ -80,12 +90,16 @@ _HERE: Final[Mapping[str, str]] = {
     "Route": "contract.calls",
     "Usage": "contract.calls",
     "Cancel": "contract.errors",
+    "DatabaseUnavailable": "contract.errors",
     "EffectBusy": "contract.errors",
     "EffectUncertain": "contract.errors",
+    "EnqueueRefused": "contract.errors",
     "Failed": "contract.errors",
+    "IdempotencyKeyReused": "contract.errors",
     "LeaseLost": "contract.errors",
     "NotPerformed": "contract.errors",
     "PenstockError": "contract.errors",
+    "SettingsInvalid": "contract.errors",
     "Snooze": "contract.errors",
     "FailureClass": "contract.failures",
     "Audit": "contract.policies",
@@ -104,6 +118,7 @@ _HERE: Final[Mapping[str, str]] = {
     "RunHandle": "engine.functions",
     "Job": "engine.job",
     "JobType": "engine.registry",
+    "Alert": "store.alerts",
     "__version__": "version",
 }
 

@@ -7,6 +7,8 @@ from pathlib import Path
 
 import pytest
 
+import penstock
+
 ROOT = Path(__file__).resolve().parents[2]
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md"))]
 GENERATED = {"contract.md", "settings.md", "policy.md", "failures.md", "sql.md", "cli.md"}
@@ -73,3 +75,30 @@ def test_waiting_for_the_next_run_is_documented_as_normal() -> None:
 @pytest.mark.parametrize("path", PAGES, ids=lambda path: str(path.relative_to(ROOT)))
 def test_no_page_names_a_machine_path_or_how_it_was_made(path: Path) -> None:
     assert not re.search(r"/work/|/root/|\.\./shared|\bLLM wrote\b|helper-\d", path.read_text())
+
+
+def test_every_name_that_a_page_imports_from_penstock_is_there() -> None:
+    asked = {
+        name.partition(" as ")[0].strip()
+        for path in PAGES
+        for names in re.findall(r"^\s*from penstock import (\([^)]*\)|[^\n#(]+)", path.read_text(), re.MULTILINE)
+        for name in names.strip("() \n").split(",")
+        if name.strip() and "`" not in name
+    }
+    assert asked
+    assert asked <= set(penstock.__all__)
+    assert all(hasattr(penstock, name) for name in penstock.__all__)
+
+
+@pytest.mark.parametrize(
+    ("name", "where"),
+    [
+        ("EnqueueRefused", "how-to/enqueue-in-your-transaction.md"),
+        ("IdempotencyKeyReused", "how-to/enqueue-in-your-transaction.md"),
+        ("DatabaseUnavailable", "how-to/enqueue-in-your-transaction.md"),
+        ("Alert", "reference/dead-letter.md"),
+    ],
+)
+def test_what_a_page_tells_to_catch_or_to_annotate_can_be_imported(name: str, where: str) -> None:
+    assert name in page(where)
+    assert hasattr(penstock, name)
