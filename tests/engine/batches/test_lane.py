@@ -49,6 +49,15 @@ def test_names_and_cadences_can_be_set(dsn: str) -> None:
 
 
 @pytest.mark.contract("C-25")
+def test_a_collector_has_twice_the_room_of_its_submitter_and_not_one_item_more(dsn: str) -> None:
+    app = Penstock(dsn)
+    pace = LaneSchedule(collector="back", submit_every=timedelta(minutes=15), collect_every=timedelta(minutes=15))
+    app.lane(TYPE, build=build, accept=accept, drain_cap=1000, schedule=pace)
+
+    assert app.functions.get("back").max_jobs == 2000
+
+
+@pytest.mark.contract("C-25")
 def test_a_collector_that_its_submitter_would_outrun_is_refused(dsn: str) -> None:
     app = Penstock(dsn)
     pace: dict[str, Any] = {"submit_every": timedelta(minutes=15), "collect_every": timedelta(minutes=30)}

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     Collect = Callable[[RunHandle], Awaitable[None]]
 
 _MINUTE: Final = timedelta(minutes=1)
+_TICK: Final = timedelta.resolution  # so that both cadences are whole numbers
 
 
 def lane_functions(
@@ -46,11 +47,15 @@ def lane_functions(
 
 def collector_cap(job_type: JobType, profile: Profile, submit_every: timedelta, collect_every: timedelta) -> int:
     """How many items a collector run may settle; one that the submitter would outrun is refused (C-25)."""
-    pace = job_type.policy.drain_cap / (submit_every / _MINUTE)
+
+    def within(headroom: float) -> int:
+        """Multiplied before it is divided: a quotient of 4000.0000000000005 would be one item more."""
+        return math.ceil(headroom * job_type.policy.drain_cap * (collect_every // _TICK) / (submit_every // _TICK))
+
     cap = job_type.lane_schedule.collector_cap or profile.collector_max_items
     if cap is None:
-        return math.ceil(DEFAULT_HEADROOM * pace * (collect_every / _MINUTE))
-    needed = math.ceil(COLLECTOR_HEADROOM * pace * (collect_every / _MINUTE))
+        return within(DEFAULT_HEADROOM)
+    needed = within(COLLECTOR_HEADROOM)
     if cap < needed:
         raise SettingsInvalid(
             f"the collector of type {job_type.name!r} settles {cap} items every {collect_every}, below "
