@@ -47,6 +47,21 @@ def test_the_command_serves_a_script_and_leaves_when_asked(tmp_path: Path) -> No
         assert emulator.stop() == 0
 
 
+def first_batch(*options: str) -> tuple[str, str]:
+    """The seed that a new emulator prints and the id of the first batch it makes."""
+    with EmulatorProcess(*options) as emulator, client_of(emulator) as client:
+        assert emulator.process.stdout
+        seed = emulator.process.stdout.readline().split()
+        assert seed[0] == "seed"
+        return seed[1], submit(client, openai_lines(1)).id
+
+
+def test_every_start_gives_out_other_ids_and_prints_the_seed_that_repeats_them() -> None:
+    seed, batch = first_batch()
+    assert first_batch("--seed", seed) == (seed, batch)
+    assert first_batch()[1] != batch
+
+
 def test_faults_answers_and_memory_are_steered_from_outside(emulator: Emulator) -> None:
     remote = RemoteEmulator(emulator.url)
     remote.add_fault("server_error", path="/responses$", times=1)

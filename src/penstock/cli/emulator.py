@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import json
+import secrets
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
@@ -12,6 +13,8 @@ from penstock.cli.exits import USAGE, fail
 
 if TYPE_CHECKING:
     from penstock.emulator import Emulator
+
+SEEDS: Final = 1_000_000_000
 
 app = typer.Typer(name="emulator", add_completion=False)
 
@@ -22,7 +25,10 @@ def emulator(
     port: Annotated[int, typer.Option(min=0, max=65535, help="Where to listen; 0 takes a free port.")] = 0,
     host: Annotated[str, typer.Option(help="The address to listen on.")] = "127.0.0.1",
     faults: Annotated[Path | None, typer.Option(help="A script of faults and answers, as JSON.")] = None,
-    seed: Annotated[int, typer.Option(help="For ids and for faults with a probability.")] = 0,
+    seed: Annotated[
+        int | None,
+        typer.Option(help="For ids and for faults with a probability. [default: another one each time, printed]"),
+    ] = None,
     finish_after: Annotated[float, typer.Option(min=0, help="Seconds that a batch takes.")] = 1.0,
     cancel_after: Annotated[float, typer.Option(min=0, help="Seconds that a cancel takes.")] = 0.0,
     smtp_port: Annotated[
@@ -33,12 +39,15 @@ def emulator(
     script = {} if faults is None else _read(faults)
     mail = {"mail": smtp_port is not None, "smtp_port": smtp_port or 0}
     times = {"finish_after": finish_after, "cancel_after": cancel_after}
+    if seed is None:  # the same ids again would be those of batches that a database knows from an earlier start
+        seed = secrets.randbelow(SEEDS)
     made = _create(host=host, port=port, seed=seed, script=script, **times, **mail)
     try:
         url = made.listen()
     except OSError as error:
         fail(f"cannot listen on {host}:{port}: {error.strerror}; choose another --port, or 0 for a free one")
     typer.echo(url)
+    typer.echo(f"{'seed':<10} {seed}")
     for name in ("openai", "gemini", "anthropic"):
         typer.echo(f"{name:<10} {getattr(made, f'{name}_base_url')}")
     typer.echo(f"{'resend':<10} {made.resend_url}")
