@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     )
     from penstock.contract.failures import FailureClass
     from penstock.contract.policies import Audit, Breaker, Dispatch, Limits, Policy, Rate
+    from penstock.contract.policy_options import PolicyOptions
     from penstock.contract.refresh import retry_once_refreshed
     from penstock.contract.statuses import Status
     from penstock.engine.app import Penstock
@@ -68,6 +69,7 @@ __all__ = [
     "Penstock",
     "PenstockError",
     "Policy",
+    "PolicyOptions",
     "Rate",
     "Request",
     "Route",
@@ -108,6 +110,7 @@ _HERE: Final[Mapping[str, str]] = {
     "Limits": "contract.policies",
     "Policy": "contract.policies",
     "Rate": "contract.policies",
+    "PolicyOptions": "contract.policy_options",
     "retry_once_refreshed": "contract.refresh",
     "Status": "contract.statuses",
     "Penstock": "engine.app",

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import pickle
+from dataclasses import fields
 from datetime import timedelta
 from typing import Any
 
 import pytest
 
-from penstock import Breaker, Failed, FailureClass, Limits, Policy, Rate, Schedule
+from penstock import Breaker, Failed, FailureClass, Limits, Policy, PolicyOptions, Rate, Schedule
 from penstock.contract.errors import SettingsInvalid
 
 
@@ -52,6 +53,10 @@ def test_a_policy_refuses_a_value_of_the_wrong_kind_and_says_what_to_write(given
 def test_a_part_of_a_policy_refuses_a_value_of_the_wrong_kind(kind: Any, given: Any, said: str) -> None:
     with pytest.raises(SettingsInvalid, match=said):
         kind(**given)
+
+
+def test_a_declaration_takes_every_field_of_a_policy() -> None:
+    assert PolicyOptions.__optional_keys__ == {field.name for field in fields(Policy)} - {"job_type"}
 
 
 def test_stages_may_be_a_list() -> None:

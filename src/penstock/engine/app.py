@@ -6,7 +6,8 @@ import asyncio
 from typing import TYPE_CHECKING, Any, Final
 
 from penstock.contract.errors import PenstockError, SettingsInvalid
-from penstock.contract.policies import Dispatch, Policy
+from penstock.contract.policies import Dispatch
+from penstock.contract.policy_options import policy_of
 from penstock.engine.enqueue import Enqueueing
 from penstock.engine.functions import Functions
 from penstock.engine.registry import JobType, Registry
@@ -17,8 +18,9 @@ from penstock.store import types as type_store
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping, Sequence
-    from typing import Self
+    from typing import Self, Unpack
 
+    from penstock.contract.policy_options import PolicyOptions
     from penstock.engine.alerts import Sink
     from penstock.engine.batches.asking import Adapters
     from penstock.engine.batches.lane import LaneSchedule
@@ -53,21 +55,21 @@ class Penstock(Enqueueing, Scheduling):
     # ------------------------------------------------------------------ types
 
     def job(
-        self, name: str, *, args: Any = None, log_ids: Sequence[str] = (), **policy: Any
+        self, name: str, *, args: Any = None, log_ids: Sequence[str] = (), **policy: Unpack[PolicyOptions]
     ) -> Callable[[Callable[..., Any]], JobType]:
         """Declare a type of one stage by its handler; the keywords are the fields of `Policy`."""
         _refuse_handler(name)
 
         def declare(handler: Callable[..., Any]) -> JobType:
-            job_type = JobType(Policy(name, **policy), log_ids=log_ids)
+            job_type = JobType(policy_of(name, policy), log_ids=log_ids)
             job_type.stage(job_type.policy.stages[0], args=args)(handler)
             return self.types.add(job_type)
 
         return declare
 
-    def type(self, name: str, *, log_ids: Sequence[str] = (), **policy: Any) -> JobType:
+    def type(self, name: str, *, log_ids: Sequence[str] = (), **policy: Unpack[PolicyOptions]) -> JobType:
         """Declare a type of several stages; give each its handler with `.stage(name)`."""
-        job_type = JobType(Policy(name, **policy), log_ids=log_ids)
+        job_type = JobType(policy_of(name, policy), log_ids=log_ids)
         job_type.on_lane = self.functions.of_lane
         return self.types.add(job_type)
 
@@ -84,7 +86,7 @@ class Penstock(Enqueueing, Scheduling):
         args: Any = None,
         log_ids: Sequence[str] = (),
         schedule: LaneSchedule | None = None,
-        **policy: Any,
+        **policy: Unpack[PolicyOptions],
     ) -> JobType:
         """Declare a type whose jobs each ask a model one question, in a provider's batch or at once.
 
@@ -94,8 +96,10 @@ class Penstock(Enqueueing, Scheduling):
         `<name>_batch_collector`. For a type of several stages use
         `app.type(..., dispatch="scheduled")` and its `.lane(stage, ...)`.
         """
-        stages = {} if stage is None else {"stages": (stage,)}
-        declared = Policy(name, **{"dispatch": Dispatch.SCHEDULED, **stages, **policy})
+        policy.setdefault("dispatch", Dispatch.SCHEDULED)
+        if stage is not None:
+            policy.setdefault("stages", (stage,))
+        declared = policy_of(name, policy)
         job_type = JobType(declared, log_ids=log_ids)
         if schedule is not None:
             job_type.lane_schedule = schedule

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from contextlib import asynccontextmanager, contextmanager, suppress
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, NoReturn
 
 from penstock.contract.crash import CrashPoint, passing
 from penstock.contract.errors import Cancel, LeaseLost, SettingsInvalid, Snooze
@@ -111,11 +111,11 @@ class Job:
         except KeyError:
             raise SettingsInvalid(f"stage {stage!r} of job {self.job_id} has no result: it has not finished") from None
 
-    def snooze(self, delay: timedelta) -> None:
+    def snooze(self, delay: timedelta) -> NoReturn:
         """End this attempt and run again after *delay*; no attempt is used."""
         raise Snooze(delay)
 
-    def cancel(self, note: str = "canceled by its handler") -> None:
+    def cancel(self, note: str = "canceled by its handler") -> NoReturn:
         """End this job as canceled."""
         raise Cancel(note)
 
