@@ -5,9 +5,10 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING, Any, Final
 
-from penstock.contract.errors import PenstockError, SettingsInvalid
+from penstock.contract.errors import PenstockError
 from penstock.contract.policies import Dispatch
 from penstock.contract.policy_options import policy_of
+from penstock.engine.callables import refuse_callable
 from penstock.engine.enqueue import Enqueueing
 from penstock.engine.functions import Functions
 from penstock.engine.registry import JobType, Registry
@@ -58,7 +59,7 @@ class Penstock(Enqueueing, Scheduling):
         self, name: str, *, args: Any = None, log_ids: Sequence[str] = (), **policy: Unpack[PolicyOptions]
     ) -> Callable[[Callable[..., Any]], JobType]:
         """Declare a type of one stage by its handler; the keywords are the fields of `Policy`."""
-        _refuse_handler(name)
+        refuse_callable(name, "job")
 
         def declare(handler: Callable[..., Any]) -> JobType:
             job_type = JobType(policy_of(name, policy), log_ids=log_ids)
@@ -219,10 +220,3 @@ class Penstock(Enqueueing, Scheduling):
         """
         self.alert_sinks.append(sink)
         return sink
-
-
-def _refuse_handler(name: object) -> None:
-    """`@app.job` without parentheses would swallow the handler and declare nothing."""
-    if callable(name):
-        found = getattr(name, "__name__", "handler")
-        raise SettingsInvalid(f"@app.job takes the name of the type and got the handler: write @app.job({found!r})")

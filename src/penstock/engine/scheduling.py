@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from penstock.contract.claims import Trigger
 from penstock.contract.errors import PenstockError
 from penstock.engine.cadences import Cadence
+from penstock.engine.callables import refuse_callable
 from penstock.engine.dispatcher import Dispatched, Dispatcher
 from penstock.engine.functions import Function, Functions
 from penstock.engine.scheduler import Scheduler
@@ -42,6 +43,7 @@ class Scheduling:
         **options: Any,
     ) -> Callable[[Callable[..., Any]], Function]:
         """Declare a function by its code, which may take a `RunHandle`; *options* are fields of `Function`."""
+        refuse_callable(name, "function")
         cadence = _cadence(every, cron, timezone)
 
         def declare(call: Callable[..., Any]) -> Function:

@@ -16,8 +16,10 @@ async def send_mail(job: Any) -> None: ...
 
 def test_a_decorator_without_parentheses_is_refused() -> None:
     app = Penstock("postgresql://nowhere/none")
-    with pytest.raises(SettingsInvalid, match=r"got the handler: write @app\.job\('send_mail'\)"):
+    with pytest.raises(SettingsInvalid, match=r"got the function itself: write @app\.job\('send_mail'\)"):
         app.job(send_mail)  # type: ignore[arg-type]
+    with pytest.raises(SettingsInvalid, match=r"write @app\.function\('send_mail'\)"):
+        app.function(send_mail)  # type: ignore[arg-type]
 
 
 def test_log_ids_are_a_list_and_no_letters() -> None:
