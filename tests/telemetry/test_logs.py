@@ -5,6 +5,7 @@ import io
 import json
 import logging
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -152,6 +153,51 @@ def test_an_application_with_its_own_structlog_gets_the_lines_and_no_unknown_key
         {"event": "worker_stopped", "worker_id": "w-1", "log_level": "info"},
         {"event": "careless", "dropped": 1, "log_level": "warning"},
     ]
+
+
+@contextmanager
+def bare_root() -> Iterator[logging.Logger]:
+    """The root logger as a process of ours finds it, without the handlers that pytest sets for each phase of a test."""
+    root = logging.getLogger()
+    theirs, root.handlers = root.handlers, []
+    try:
+        yield root
+    finally:
+        root.handlers = theirs
+
+
+@pytest.mark.contract("R-21")
+def test_what_libraries_log_comes_out_with_names_only(stream: io.StringIO, capsys: pytest.CaptureFixture[str]) -> None:
+    names = ("asyncpg.pool", "asyncio", "some.other.library")
+    refused = ConnectionRefusedError(CANARY)
+    with bare_root():
+        logs.configure("info", "json", stream=stream)
+        for name in names:
+            logging.getLogger(name).warning("lost: %s", CANARY, exc_info=refused)
+            logging.getLogger(name).error(CANARY, exc_info=refused)
+        logging.warning(CANARY)  # noqa: LOG015 - without a handler at the root this would install one
+    expected = [
+        (level, event, name, "ConnectionRefusedError")
+        for name in names
+        for level, event in (("warning", "library_warning"), ("error", "internal_error"))
+    ]
+    *written, last = [(line["level"], line["event"], line["what"], line["error"]) for line in lines(stream)]
+    assert written == expected
+    assert last == ("warning", "library_warning", "root", "test_what_libraries_log_comes_out_with_names_only")
+    assert CANARY not in stream.getvalue()
+    assert capsys.readouterr() == ("", "")
+
+
+def test_handlers_of_the_application_hear_what_libraries_log_before_and_after(stream: io.StringIO) -> None:
+    theirs = io.StringIO()
+    with bare_root() as root:
+        logs.configure("info", "json", stream=stream)
+        root.addHandler(logging.StreamHandler(theirs))
+        logging.getLogger("asyncpg.pool").warning("later")
+        logs.reset()
+        logs.configure("info", "json", stream=stream)
+        logging.getLogger("asyncpg.pool").warning("before")
+    assert (theirs.getvalue(), stream.getvalue()) == ("later\nbefore\n", "")
 
 
 def test_a_command_writes_its_own_lines_and_leaves_the_applications_structlog_alone(stream: io.StringIO) -> None:

@@ -8,6 +8,10 @@ The commands call `configure`. An application that runs a worker inside itself
 has its own say: its structlog gets the lines, or else the standard library's
 logger `penstock`. structlog is never imported here: a process that does not
 use it is spared 0.07 s and 5 MB.
+
+What libraries log in a process of ours, a pool that has lost its server for
+one, comes out in the same form: the name of the logger and the type of the
+exception.
 """
 
 from __future__ import annotations
@@ -105,13 +109,14 @@ def configure(level: str, style: str = "auto", *, stream: TextIO | None = None) 
     logging.getLogger("penstock").setLevel(threshold)
     as_text = style == "text" or (style == "auto" and target.isatty())
     _output = _Output(threshold, _as_text if as_text else _as_json, target)
-    _quiet_asyncio()
+    _hush_others()
 
 
 def reset() -> None:
     """Leave the events to the application again, as before `configure`."""
     global _output  # noqa: PLW0603 - a process has one log
     _output = None
+    logging.getLogger().removeHandler(_names)
     logging.getLogger("penstock").setLevel(logging.NOTSET)
 
 
@@ -189,18 +194,29 @@ def _word(value: object) -> str:
     return ",".join(str(member) for member in value) if isinstance(value, list) else str(value)
 
 
-class _ErrorNames(logging.Handler):
-    """What asyncio reports, as an event with names only: its own text repeats the exception's message."""
+class _Names(logging.Handler):
+    """What libraries report, as an event with names only: their texts and tracebacks repeat messages of exceptions.
+
+    It stands on the root logger, where records end up that nobody else wants.
+    """
 
     def emit(self, record: logging.LogRecord) -> None:
-        """Log the name of the exception."""
+        """Log who spoke and the type of the exception; a handler that the application adds later speaks instead."""
+        if logging.getLogger().handlers != [self]:
+            return
         kind = record.exc_info[0] if record.exc_info else None
-        log.error("internal_error", what="asyncio", error=kind.__name__ if kind else record.funcName)
+        error = kind.__name__ if kind else record.funcName
+        if record.levelno >= logging.ERROR:
+            log.error("internal_error", what=record.name, error=error)
+        else:
+            log.warning("library_warning", what=record.name, error=error)
 
 
-def _quiet_asyncio() -> None:
-    """Unless the application has set up a handler for it."""
-    logger = logging.getLogger("asyncio")
-    if not logger.handlers and not logging.getLogger().handlers:
-        logger.addHandler(_ErrorNames(logging.ERROR))
-        logger.propagate = False
+_names: Final = _Names(logging.WARNING)
+
+
+def _hush_others() -> None:
+    """Unless the application has set up a handler of its own for what libraries say."""
+    root = logging.getLogger()
+    if not root.handlers:
+        root.addHandler(_names)
