@@ -134,11 +134,57 @@ def test_an_installed_application_goes_up_with_the_engine_and_down_before_it(
     assert command("up").exit_code == 0
     assert [row["state"] for row in json.loads(command("status", "--json").stdout)] == ["up to date"] * 2
 
-    refused = command("down", "base", "--yes")
+    refused = command("down", "base", "--line", "engine", "--yes")
     assert refused.exit_code == 6
     assert f"--line {with_ledger.name}" in refused.stderr
     assert command("up", "l0001").exit_code == 2
 
     assert command("down", "base", "--line", "ledger", "--yes").exit_code == 0
-    assert command("down", "base", "--yes").exit_code == 0
+    assert command("down", "base", "--line", "engine", "--yes").exit_code == 0
     assert catalog(empty.dsn)["functions"] == catalog(empty.dsn, "ledger")["functions"] == []
+
+
+@pytest.mark.usefixtures("with_ledger")
+def test_down_base_takes_every_line_down_or_none(command: Command, empty: clusters.Database) -> None:
+    command("up")
+    before = catalog(empty.dsn), catalog(empty.dsn, "ledger")
+    unasked = command("down", "base")
+    assert unasked.exit_code == 6
+    assert "loses the data of engine and ledger" in unasked.stderr
+    with psycopg.connect(empty.dsn) as reader:  # the engine goes last, after the ledger is gone
+        reader.execute("select count(*) from penstock.jobs")
+        assert command("down", "base", "--yes", "--lock-timeout", "0.1").exit_code == 1
+    assert (catalog(empty.dsn), catalog(empty.dsn, "ledger")) == before
+
+    done = command("down", "base", "--yes")
+    assert (done.exit_code, done.stdout) == (0, f"engine: {migrate.head()} -> base\nledger: l0002 -> base\n")
+    again = command("down", "base")
+    assert (again.exit_code, again.stdout.count("nothing to do")) == (0, 2)
+    assert command("up").exit_code == 0
+    assert (catalog(empty.dsn), catalog(empty.dsn, "ledger")) == before
+
+
+@pytest.mark.usefixtures("with_ledger")
+def test_a_version_without_a_line_is_the_engines_on_the_way_down(command: Command) -> None:
+    command("up")
+    refused = command("down", migrate.head(), "--yes")
+    assert (refused.exit_code, "ledger stands on the engine" in refused.stderr) == (6, True)
+
+
+@pytest.mark.usefixtures("with_ledger")
+def test_an_application_does_not_go_up_without_the_engine(command: Command, empty: clusters.Database) -> None:
+    refused = command("up", "l0001", "--line", "ledger")
+    assert refused.exit_code == 5
+    assert "ledger stands on the engine" in refused.stderr
+    assert "`penstock migrate up --line engine`" in refused.stderr
+    assert catalog(empty.dsn, "ledger") == {}
+
+
+@pytest.mark.usefixtures("with_ledger")
+def test_the_ends_of_a_script_are_given_as_from_and_to(command: Command) -> None:
+    script = command("up", "l0001:head", "--line", "ledger", "--sql")
+    assert script.exit_code == 0
+    assert "this script takes ledger up from l0001" in script.stdout
+    assert "create table ledger.entries" not in script.stdout
+    assert command("up", "l0001:head", "--sql").exit_code == 2
+    assert command("down", migrate.head(), "--sql").exit_code == 1

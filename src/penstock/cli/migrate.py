@@ -24,7 +24,13 @@ if TYPE_CHECKING:
 
 app = typer.Typer(name="migrate", help="The schema of the database, up and down.", no_args_is_help=True)
 
-Sql = Annotated[bool, typer.Option("--sql", help="Write the statements instead of running them; asks no database.")]
+Sql = Annotated[
+    bool,
+    typer.Option(
+        "--sql",
+        help="Write the statements instead of running them. No database is asked: say FROM:TO, with --line.",
+    ),
+]
 LineName = Annotated[str | None, typer.Option("--line", help="Only this line of versions, such as engine.")]
 Patience = Annotated[
     float, typer.Option("--lock-timeout", min=0.05, max=3600, help="Seconds to wait for the locks of other sessions.")
@@ -33,7 +39,9 @@ Patience = Annotated[
 
 @app.command()
 def up(
-    revision: Annotated[str, typer.Argument(help="The version to reach.")] = "head",
+    revision: Annotated[
+        str, typer.Argument(help="The version to reach; with --sql also FROM:TO, else from base.")
+    ] = "head",
     *,
     sql: Sql = False,
     line: LineName = None,
@@ -51,13 +59,20 @@ def up(
         dsn = _owner_dsn()
         before = migrate.status(dsn, chosen)
         _refuse_newer(before)
+        _refuse_without_engine(dsn, chosen)
         migrate.upgrade(dsn, revision, to=chosen, lock_timeout=lock_timeout)
         _tell_change(before, migrate.status(dsn, chosen), as_json=as_json)
 
 
 @app.command()
 def down(
-    revision: Annotated[str, typer.Argument(help="The version to go back to; `base` removes everything of the line.")],
+    revision: Annotated[
+        str,
+        typer.Argument(
+            help="The version to go back to; `base` removes everything of the line, or of all lines without --line. "
+            "With --sql also FROM:TO, else from the newest."
+        ),
+    ],
     *,
     sql: Sql = False,
     line: LineName = None,
@@ -69,19 +84,21 @@ def down(
     from penstock.store import migrate
 
     with told():
-        name = line or migrate.ENGINE.name
-        chosen = _chosen(name, revision, default="")
+        name = line or (None if revision == "base" else migrate.ENGINE.name)
+        chosen = _chosen(name, revision, default="base")
         if sql:
-            span = revision if ":" in revision else f"{migrate.versions(chosen[0])[-1]}:{revision}"
-            typer.echo(_written(lambda out: migrate.downgrade_sql(out, span, of=chosen)))
+            typer.echo(_written(lambda out: migrate.downgrade_sql(out, revision, of=chosen)))
             return
         dsn = _owner_dsn()
-        _refuse_under_applications(dsn, name)
-        if not yes:
-            _ask(revision, name)
         before = migrate.status(dsn, chosen)
         _refuse_newer(before)
-        migrate.downgrade(dsn, revision, of=chosen, lock_timeout=lock_timeout)
+        _refuse_under_applications(dsn, chosen)
+        # A line that is not there would get its schema and its version table, only to be taken back to nothing.
+        there = [which for which, state in zip(chosen, before, strict=True) if state.current is not None]
+        if there and not yes:
+            _ask(revision, " and ".join(which.name for which in there))
+        if there:
+            migrate.downgrade(dsn, revision, of=there, lock_timeout=lock_timeout)
         _tell_change(before, migrate.status(dsn, chosen), as_json=as_json)
 
 
@@ -146,18 +163,30 @@ def _refuse_newer(found: Sequence[SchemaState]) -> None:
             )
 
 
-def _refuse_under_applications(dsn: str, name: str) -> None:
+def _refuse_without_engine(dsn: str, chosen: Sequence[Line]) -> None:
     from penstock.store import migrate
 
+    if migrate.ENGINE not in chosen and migrate.status(dsn)[0].current is None:
+        fail(
+            f"{chosen[0].name} stands on the engine, which this database does not have; run "
+            "`penstock migrate up --line engine` first. Nothing was changed.",
+            OUTDATED,
+        )
+
+
+def _refuse_under_applications(dsn: str, chosen: Sequence[Line]) -> None:
+    from penstock.store import migrate
+
+    if list(chosen) != [migrate.ENGINE]:
+        return
     others = [line for line in migrate.lines() if line is not migrate.ENGINE]
-    if name == migrate.ENGINE.name and others:
-        for state in migrate.status(dsn, others):
-            if state.current is not None:
-                fail(
-                    f"{state.line} stands on the engine; take it down first: "
-                    f"`penstock migrate down base --line {state.line}`.",
-                    REFUSED,
-                )
+    for state in migrate.status(dsn, others):
+        if state.current is not None:
+            fail(
+                f"{state.line} stands on the engine; take it down first: "
+                f"`penstock migrate down base --line {state.line}`.",
+                REFUSED,
+            )
 
 
 def _ask(revision: str, name: str) -> None:

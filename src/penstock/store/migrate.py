@@ -27,6 +27,7 @@ from penstock.contract.errors import DatabaseUnavailable, MigrationFailed, Schem
 from penstock.store import schema
 from penstock.store.connect import unavailable
 from penstock.store.lines import ENGINE, Line, lines
+from penstock.store.migrations.guard import BASE, guard
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -82,16 +83,18 @@ def downgrade(dsn: str, revision: str, *, of: Sequence[Line] = (ENGINE,), lock_t
     asyncio.run(_migrate(dsn, [_Step(line, "down", revision) for line in reversed(of)], lock_timeout))
 
 
-def upgrade_sql(output: TextIO, revision: str = "head", *, to: Sequence[Line] = (ENGINE,)) -> None:
-    """Write the SQL of the way up to *output*; no database is asked."""
-    for line in to:
-        _command(_config(line, output=output), "up", revision, sql=True)
+def upgrade_sql(output: TextIO, span: str = "head", *, to: Sequence[Line] = (ENGINE,)) -> None:
+    """Write the SQL of the way up to *output*; no database is asked.
+
+    *span* is `<from>:<to>`, or the version to reach from nothing. The script
+    is one transaction and refuses a database that is not at `<from>`.
+    """
+    _write(output, [_Step(line, "up", span) for line in to])
 
 
 def downgrade_sql(output: TextIO, span: str, *, of: Sequence[Line] = (ENGINE,)) -> None:
-    """Write the SQL of the way down; *span* is `<from>:<to>`, as no database is asked."""
-    for line in reversed(of):
-        _command(_config(line, output=output), "down", span, sql=True)
+    """Write the SQL of the way down, the last line first; *span* without `<from>` begins at the newest version."""
+    _write(output, [_Step(line, "down", span) for line in reversed(of)])
 
 
 def status(dsn: str, of: Sequence[Line] = (ENGINE,)) -> list[SchemaState]:
@@ -156,6 +159,34 @@ def _command(config: Config, way: str, revision: str, *, sql: bool = False) -> N
         (command.upgrade if way == "up" else command.downgrade)(config, revision, sql=sql)
     except CommandError as error:
         raise MigrationFailed(f"{error}; `penstock migrate status` shows the versions that there are") from None
+
+
+def _write(output: TextIO, steps: Sequence[_Step]) -> None:
+    ways = [(step.line, step.way, *_ends(step)) for step in steps]
+    output.write("begin;\n\n")
+    output.writelines(guard(*way) for way in ways)  # all before the first change: a late refusal is hard to read
+    for line, way, start, end in ways:
+        _command(_config(line, output=output), way, f"{start}:{end}", sql=True)
+    output.write("commit;\n")
+
+
+def _ends(step: _Step) -> tuple[str, str]:
+    """The version at which a script begins and the one at which it ends, both by their names."""
+    known = versions(step.line)
+    start, colon, end = step.revision.rpartition(":")
+    if not colon:
+        start = BASE if step.way == "up" else known[-1]
+    named = [known[-1] if name == "head" else name for name in (start, end)]
+    for name in named:
+        if name not in (BASE, *known):
+            raise MigrationFailed(f"{step.line.name} has no version {name!r}; it has {', '.join((BASE, *known))}")
+    places = [known.index(name) if name in known else -1 for name in named]
+    if (places[0] < places[1]) != (step.way == "up") or places[0] == places[1]:
+        raise MigrationFailed(
+            f"there is nothing {step.way} from {named[0]} to {named[1]} of {step.line.name}; name both ends as "
+            f"FROM:TO, out of {', '.join((BASE, *known))}"
+        )
+    return named[0], named[1]
 
 
 async def _migrate(dsn: str, steps: Sequence[_Step], lock_timeout: float) -> None:

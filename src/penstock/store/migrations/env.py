@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from io import StringIO
 from typing import TYPE_CHECKING, Any
 
 import sqlalchemy as sa
@@ -14,22 +15,26 @@ VERSION_TABLE = "schema_version"
 
 
 def run() -> None:
-    """Run inside the transaction of the caller, who commits all lines or none; offline, write one transaction."""
+    """Run, or write, inside the transaction of the caller, who commits all lines or none."""
     attributes = context.config.attributes
     connection: Connection | None = attributes["connection"]
     schema: str = attributes["schema"]
     where: dict[str, Any] = {"version_table": VERSION_TABLE, "version_table_schema": schema}
     if connection is None:
+        written = StringIO()
         context.configure(
             dialect_name="postgresql",
             dialect_opts={"paramstyle": "named"},  # another style would double every % of the scripts
             literal_binds=True,
-            output_buffer=attributes["output"],
+            output_buffer=written,
             **where,
         )
-        with context.begin_transaction():
-            context.execute(f"create schema if not exists {schema}")
-            context.run_migrations()
+        context.run_migrations()
+        # Alembic writes it for a database that has never seen the line; the way down to `base` leaves the table behind.
+        table = f"{schema}.{VERSION_TABLE} ("
+        attributes["output"].write(
+            written.getvalue().replace(f"CREATE TABLE {table}", f"CREATE TABLE IF NOT EXISTS {table}", 1)
+        )
         return
     # Asked first: an owner of the schema need not have CREATE on the database.
     if connection.scalar(sa.text("select to_regnamespace(:name) is null"), {"name": schema}):
