@@ -1,5 +1,6 @@
 """What `penstock worker` refuses to start with: the words, the exit code, and nothing half-done."""
 
+import signal
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -10,6 +11,7 @@ from typer.testing import CliRunner
 
 from penstock.cli import cli
 from penstock.embedded import EmbeddedServer
+from penstock.engine import births
 from tests.support.desk import Desk
 from tests.support.processes import SAMPLE, run_penstock
 
@@ -62,6 +64,48 @@ def test_two_workers_of_one_name_are_refused_with_6(desk: Desk) -> None:
     assert code == 6
     assert "'twin' belongs to a worker that is alive" in said
     assert "--name" in said
+
+
+def test_a_worker_elsewhere_that_speaks_keeps_its_name(desk: Desk) -> None:
+    desk.name_taken("twin", process="another machine@1")
+    second = desk.worker("--types", "noop", "--name", "twin")
+    second.wait_for("worker_name_awaited", worker_id="twin", host="host")
+    desk.owner.execute("update penstock.workers set heartbeat_at = penstock.now()")
+    assert second.ended() == 6
+
+
+def test_the_name_of_a_worker_elsewhere_is_taken_once_it_has_been_silent_for_a_minute(desk: Desk) -> None:
+    desk.name_taken("twin", process="another machine@1")
+    second = desk.worker("--types", "noop", "--name", "twin")
+    second.wait_for("worker_name_awaited", worker_id="twin", host="host")
+    desk.pass_time(seconds=61)
+    assert second.ready().stop() == 0
+
+
+def test_a_signal_ends_the_wait_for_a_name(desk: Desk) -> None:
+    desk.name_taken("twin", process="another machine@1")
+    second = desk.worker("--types", "noop", "--name", "twin")
+    second.wait_for("worker_name_awaited")
+    second.send(signal.SIGTERM)
+    assert second.ended() == 6
+
+
+def test_a_killed_worker_gets_its_name_back_at_once(desk: Desk) -> None:
+    first = desk.worker("--types", "noop", "--name", "phoenix").ready()
+    first.send(signal.SIGKILL)  # nobody asks for its end yet: a process that is dead but has a pid
+    second = desk.worker("--types", "noop", "--name", "phoenix").ready()
+    assert not second.seen("worker_name_awaited")
+    second.send(signal.SIGKILL)
+    second.ended()
+    third = desk.worker("--types", "noop", "--name", "phoenix").ready()
+    assert not third.seen("worker_name_awaited")
+    assert third.stop() == 0
+
+
+def test_a_pid_that_another_process_has_got_does_not_keep_a_name(desk: Desk) -> None:
+    here = str(births.birth()).rpartition("@")[0]
+    desk.name_taken("phoenix", process=f"{here}@1")
+    assert desk.worker("--types", "noop", "--name", "phoenix").ready().stop() == 0
 
 
 @pytest.fixture

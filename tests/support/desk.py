@@ -1,6 +1,7 @@
 """The owner's desk: a synchronous look at one database, beside the processes that work on it."""
 
 import json
+import os
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -11,6 +12,7 @@ from uuid import UUID
 import psycopg
 from psycopg.rows import dict_row
 
+from penstock.engine import births
 from tests.support.processes import SAMPLE, WorkerProcess
 
 PATIENCE = 30.0
@@ -88,13 +90,13 @@ class Desk:
         letter = self.row("select dead_letter_id from penstock.dead_letters where job_id = %s", job_id)
         return job_id, letter["dead_letter_id"]
 
-    def name_taken(self, name: str, *, seconds_ago: float = 0) -> None:
-        """The row of a worker of this name that last spoke so long ago."""
+    def name_taken(self, name: str, *, seconds_ago: float = 0, process: str | None = None) -> None:
+        """The row of a worker of this name, in this very process, that last spoke so long ago."""
         self.owner.execute(
             "insert into penstock.workers (worker_id, instance, host, pid, version, types, concurrency, started_at, "
-            "heartbeat_at) values (%s, gen_random_uuid(), 'host', 1, '0', '{}', 1, penstock.now(), "
-            "penstock.now() - make_interval(secs => %s))",
-            (name, seconds_ago),
+            "heartbeat_at, process) values (%s, gen_random_uuid(), 'host', %s, '0', '{}', 1, penstock.now(), "
+            "penstock.now() - make_interval(secs => %s), %s)",
+            (name, os.getpid(), seconds_ago, process or births.birth()),
         )
 
     def row(self, query: str, *arguments: Any) -> dict[str, Any]:

@@ -16,6 +16,7 @@ from uuid import uuid4
 
 from penstock.contract.errors import WorkerNameTaken
 from penstock.contract.prices import load_prices
+from penstock.engine import births, names
 from penstock.engine.deadlines import Deadlines
 from penstock.engine.executor import Executor
 from penstock.engine.fetcher import Fetcher
@@ -34,6 +35,7 @@ from penstock.version import VERSION
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
+    from uuid import UUID
 
     from penstock.engine.batches.asking import Adapters
     from penstock.engine.registry import JobType
@@ -51,6 +53,7 @@ class Crew:
 
     brief: ClassVar = False  # mostly over within seconds
     _pool: Pool
+    _stopping = False
 
     def __init__(
         self,
@@ -147,7 +150,7 @@ class Crew:
 
     async def _take_name(self, pool: Pool) -> worker_store.Identity:
         if self._name is not None:
-            return await self._register(pool, self._name)
+            return await names.take(pool, self._name, self._register, lambda: self._stopping)
         return await self._take_free_name(pool, socket.gethostname())
 
     async def _take_free_name(self, pool: Pool, base: str) -> worker_store.Identity:
@@ -157,9 +160,9 @@ class Crew:
                 return await self._register(pool, await worker_store.free_name(pool, base[:MAX_NAME]))
         return await self._register(pool, await worker_store.free_name(pool, base[:MAX_NAME]))
 
-    async def _register(self, pool: Pool, name: str) -> worker_store.Identity:
+    async def _register(self, pool: Pool, name: str, dead: UUID | None = None) -> worker_store.Identity:
         host = socket.gethostname()[:MAX_NAME]
-        who = worker_store.Identity(name, self.instance, host, os.getpid(), VERSION)
+        who = worker_store.Identity(name, self.instance, host, os.getpid(), VERSION, births.birth())
         await worker_store.register(
             pool,
             who,
@@ -167,6 +170,7 @@ class Crew:
             self.concurrency,
             notify=self._settings.notify,
             poll_seconds=self._settings.poll_seconds,
+            dead=dead,
         )
         return who
 

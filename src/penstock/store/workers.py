@@ -11,6 +11,7 @@ from penstock.contract.errors import WorkerNameTaken
 from penstock.store.statements import sql
 
 if TYPE_CHECKING:
+    from datetime import datetime
     from uuid import UUID
 
     import asyncpg
@@ -29,6 +30,18 @@ class Identity:
     host: str
     pid: int
     version: str
+    process: str | None = None  # which process the pid was, where that can be told
+
+
+@dataclass(frozen=True, slots=True)
+class Owner:
+    """Who has a name."""
+
+    instance: UUID
+    host: str
+    pid: int
+    process: str | None
+    heartbeat_at: datetime
 
 
 async def register(
@@ -39,12 +52,22 @@ async def register(
     *,
     notify: str | None = None,
     poll_seconds: float | None = None,
+    dead: UUID | None = None,
 ) -> None:
-    """Take the worker's name; a name whose owner is alive raises `WorkerNameTaken`."""
+    """Take the worker's name; a name whose owner is alive, and not known to be *dead*, raises `WorkerNameTaken`."""
     me = (who.worker_id, who.instance, who.host, who.pid, who.version)
-    taken = await db.fetchval(sql("workers/register"), *me, types, concurrency, ALIVE, notify, poll_seconds)
+    rest = (types, concurrency, ALIVE, notify, poll_seconds, who.process, dead)
+    taken = await db.fetchval(sql("workers/register"), *me, *rest)
     if taken is None:
         raise WorkerNameTaken(who.worker_id)
+
+
+async def owner(db: Db, name: str) -> Owner | None:
+    """Who has *name*, or had it last."""
+    row = await db.fetchrow(
+        "select instance, host, pid, process, heartbeat_at from penstock.workers where worker_id = $1", name
+    )
+    return None if row is None else Owner(**row)
 
 
 async def beat(db: Db, who: Identity, *, running: int, rss_bytes: int | None) -> bool:

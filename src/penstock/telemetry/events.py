@@ -102,6 +102,11 @@ def listener_ready(channels: list[str]) -> None:
     log.info("listener_ready", channels=channels)
 
 
+def worker_name_awaited(worker_id: str, host: str, retry_seconds: float) -> None:
+    """A name belongs to a worker elsewhere that may be dead; it is tried until its owner has been silent for long."""
+    log.warning("worker_name_awaited", worker_id=worker_id, host=host, retry_seconds=retry_seconds)
+
+
 def database_away(what: str, error: str, retry_seconds: float) -> None:
     """A statement could not be run; it will be tried again."""
     log.warning("database_away", what=what, error=error, retry_seconds=retry_seconds)

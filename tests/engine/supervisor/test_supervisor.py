@@ -39,14 +39,14 @@ def test_a_process_that_dies_gets_a_successor_of_its_name_and_one_signal_stops_t
     desk.name_taken(f"{host}-1")
     crew = desk.worker("--types", "noop,held", "--processes", "2")
     crew.wait_for("worker_started", count=2)
-    before = {name: pid for name, pid in alive(desk) if pid != 1}
+    before = {name: pid for name, pid in alive(desk) if pid != os.getpid()}
     assert list(before) == [f"{host}-2", f"{host}-3"]
 
     os.kill(before[f"{host}-3"], signal.SIGKILL)
 
     crew.wait_for("process_ended", worker_id=f"{host}-3", exit_code=-signal.SIGKILL)
     crew.wait_for("worker_started", count=2, worker_id=f"{host}-3")
-    after = {name: pid for name, pid in alive(desk) if pid != 1}
+    after = {name: pid for name, pid in alive(desk) if pid != os.getpid()}
     assert list(after) == list(before)
     assert after[f"{host}-2"] == before[f"{host}-2"]
     assert after[f"{host}-3"] != before[f"{host}-3"]
@@ -59,7 +59,7 @@ def test_a_process_that_dies_gets_a_successor_of_its_name_and_one_signal_stops_t
     gate.touch()
     assert crew.ended() == 0
     assert desk.status(job_id) == "completed"
-    assert [name for name, pid in alive(desk) if pid != 1] == []
+    assert [name for name, pid in alive(desk) if pid != os.getpid()] == []
 
 
 def test_a_second_signal_kills_them_all(desk: Desk, crew: WorkerProcess, tmp_path: Path) -> None:

@@ -1,11 +1,12 @@
--- Take a worker's name, unless its owner is alive.
+-- Take a worker's name, unless its owner is alive; $12 is an owner whose process is known to be gone.
 insert into penstock.workers as w
-    (worker_id, instance, host, pid, version, types, concurrency, notify, poll_seconds, started_at, heartbeat_at)
-values ($1, $2, $3, $4, $5, $6, $7, $9, $10, penstock.now(), penstock.now())
+    (worker_id, instance, host, pid, version, types, concurrency, notify, poll_seconds, process,
+     started_at, heartbeat_at)
+values ($1, $2, $3, $4, $5, $6, $7, $9, $10, $11, penstock.now(), penstock.now())
 on conflict (worker_id) do update
    set instance = excluded.instance, host = excluded.host, pid = excluded.pid, version = excluded.version,
        types = excluded.types, concurrency = excluded.concurrency, notify = excluded.notify,
-       poll_seconds = excluded.poll_seconds, started_at = excluded.started_at,
+       poll_seconds = excluded.poll_seconds, process = excluded.process, started_at = excluded.started_at,
        heartbeat_at = excluded.heartbeat_at, stopped_at = null, running = 0
- where w.stopped_at is not null or w.heartbeat_at < penstock.now() - $8::interval or w.instance = excluded.instance
+ where w.stopped_at is not null or w.heartbeat_at < penstock.now() - $8::interval or w.instance in (excluded.instance, $12)
 returning w.worker_id

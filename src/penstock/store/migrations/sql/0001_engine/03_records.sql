@@ -126,7 +126,8 @@ create table penstock.workers (
     running      integer not null default 0,
     rss_bytes    bigint,
     notify       text,                                     -- as its settings say: when its own enqueues poke
-    poll_seconds double precision                          -- and how long it pauses between fallback polls
+    poll_seconds double precision,                         -- and how long it pauses between fallback polls
+    process      text                                      -- which process its pid was: machine, space of pids, start
 );
 
 -- Schedules: what is due when. A tick is one due time; it is used up in the same statement that records its run,
