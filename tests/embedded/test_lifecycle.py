@@ -3,6 +3,7 @@
 import os
 import signal
 import subprocess
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -148,6 +149,32 @@ def test_a_killed_server_starts_again_with_its_data(embedded: EmbeddedServer) ->
     embedded.start()
     assert embedded.status().pid != killed
     assert query(embedded, "select n from kept") == (42,)
+
+
+def test_a_process_that_holds_the_server_starts_it_again_when_it_is_killed(
+    python: Script, embedded: EmbeddedServer
+) -> None:
+    holder = python(HOLD_UNTIL_TOLD)
+    told(holder)
+    killed = postmaster_killed(embedded)
+    deadline = time.monotonic() + 30
+    while not embedded.status().running:
+        assert time.monotonic() < deadline, "nobody started it again"
+        time.sleep(0.05)
+    assert embedded.status().pid != killed
+    end_cleanly(holder)
+    assert not embedded.status().running
+
+
+def test_only_a_server_that_was_killed_is_revived(embedded: EmbeddedServer) -> None:
+    embedded.hold()
+    embedded.stop(force=True)
+    embedded.revive()
+    assert not embedded.status().running
+    embedded.start()
+    postmaster_killed(embedded)
+    embedded.revive()
+    assert embedded.status().running
 
 
 def test_a_busy_backend_of_a_killed_server_does_not_block_the_next_one(embedded: EmbeddedServer) -> None:

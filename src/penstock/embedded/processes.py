@@ -26,6 +26,11 @@ def postmaster(data: Path) -> int | None:
     return pid if lives_in(pid, data) else None
 
 
+def was_killed(data: Path) -> bool:
+    """Whether a server of *data* has ended without taking its pid file away, as it does when it stops."""
+    return bool(_pid_file(data)) and postmaster(data) is None
+
+
 def is_ready(data: Path) -> bool:
     """Tell whether the server on *data* has written that it accepts connections."""
     lines = _pid_file(data)

@@ -19,6 +19,7 @@ from penstock.embedded.accounts import Account, account_for
 from penstock.embedded.binaries import Binaries, packaged, tail
 from penstock.embedded.errors import EmbeddedServerError
 from penstock.embedded.home import Home, default_home
+from penstock.embedded.keeper import Keeper
 
 START_SECONDS = 60
 STOP_SECONDS = 30
@@ -105,6 +106,13 @@ class EmbeddedServer:
             self._ensure_running()
             if self._holding is None:
                 self._holding = self.home.add_holder()
+
+    def revive(self) -> None:
+        """Start the server if it was killed; one that was stopped stays down."""
+        if processes.was_killed(self.home.data):
+            with self.home.locked():
+                if processes.was_killed(self.home.data):  # another holder may have been quicker
+                    self._ensure_running()
 
     def release(self) -> None:
         """Let go of the server; the last holder to do so stops it unless it is pinned."""
@@ -203,8 +211,10 @@ class EmbeddedServer:
 
 
 def ensure_started(home: Path | None = None) -> EmbeddedServer:
-    """Return the running server of *home*, held until this process ends cleanly."""
+    """Return the running server of *home*, held and kept running until this process ends cleanly."""
     server = EmbeddedServer(home or default_home())
     server.hold()
-    atexit.register(server.release)
+    keeper = Keeper(server)
+    keeper.start()
+    atexit.register(keeper.release)
     return server
