@@ -281,6 +281,7 @@ async def test_what_is_encoded_or_cleaned_is_what_postgresql_takes(dsn: str) -> 
         ("postgresql://host/db?user=u&password=pw&sslmode=on", "postgresql://host/db?user=u&password=***&sslmode=on"),
         ("host=h password='p w' user=u", "host=h password=*** user=u"),
         ("postgresql://u@host/db", "postgresql://u@host/db"),
+        ("postgresql://u:59/p?w#@host/db", "postgresql://u:***@host/db"),
     ],
 )
 def test_a_dsn_is_shown_without_its_password(url: str, shown: str) -> None:

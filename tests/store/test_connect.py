@@ -15,10 +15,14 @@ from penstock.store import connect
         "postgresql://u:hunter2@127.0.0.1:port/db",
         "postgresql://u:hunter2@127.0.0.1:1/db?sslmode=perhaps",
         "postgresql://u:hunter2@[::1/db",
+        "u:hunter2@127.0.0.1:5999/app",
+        "postgresql://u:5432/hunter2@127.0.0.1:1/db?sslmode=perhaps",
+        "postgresql:u:hunter2@127.0.0.1",
+        "host=127.0.0.1 user=u password=hunter2",
     ],
 )
 async def test_a_dsn_that_nobody_can_read_is_told_as_that(dsn: str) -> None:
-    with pytest.raises(DatabaseUnavailable, match="is not a usable DSN; write PENSTOCK_DSN as") as raised:
+    with pytest.raises(DatabaseUnavailable, match="is not a usable DSN; write it as postgresql://user") as raised:
         await connect.connect(dsn)
     assert "hunter2" not in str(raised.value)
 

@@ -219,3 +219,23 @@ def _ask(dsn: str, question: str) -> Any:
 async def _logs_in(server: servers.PrivateServer, password: str) -> None:
     connection = await asyncpg.connect(server.role_dsn(roles.WORKER), password=password)
     await connection.close()
+
+
+@pytest.mark.parametrize(
+    "dsn",
+    [
+        "ceo:s3cret@127.0.0.1:5999/app",
+        "postgresql://ceo:s3cret/more@127.0.0.1:5999/app",
+        "postgresql:ceo:s3cret@h",
+        "host=h user=x password=s3cret",
+    ],
+)
+@pytest.mark.parametrize("command", ["create", "grant", "list"])
+def test_an_admin_dsn_that_is_none_is_refused_by_its_own_name_and_not_repeated(
+    monkeypatch: pytest.MonkeyPatch, command: str, dsn: str
+) -> None:
+    monkeypatch.delenv("PENSTOCK_DSN", raising=False)
+    monkeypatch.setenv("PENSTOCK_ADMIN_DSN", dsn)
+    said = CliRunner().invoke(cli, ["roles", command]).output
+    assert "PENSTOCK_ADMIN_DSN is no URL such as postgresql://" in said
+    assert "s3cret" not in said

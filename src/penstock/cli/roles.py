@@ -121,11 +121,15 @@ async def _has_schema(dsn: str) -> bool:
 
 
 async def _admin_dsn(settings: Settings) -> str:
-    return os.environ.get(ADMIN) or settings.dsn or (await _embedded(settings)).superuser_url()
+    from penstock.settings import read_dsn
+
+    return read_dsn(ADMIN) or settings.dsn or (await _embedded(settings)).superuser_url()
 
 
 async def _owner_dsn(settings: Settings) -> str:
-    return settings.dsn or os.environ.get(ADMIN) or (await _embedded(settings)).url()
+    from penstock.settings import read_dsn
+
+    return settings.dsn or read_dsn(ADMIN) or (await _embedded(settings)).url()
 
 
 async def _embedded(settings: Settings) -> EmbeddedServer:

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import re
 from typing import Final
+from urllib.parse import urlsplit
 
 _KEPT: Final = "\t\n"
 _ESCAPES: Final = {code: f"\\x{code:02x}" for code in (*range(0x20), *range(0x7F, 0xA0)) if chr(code) not in _KEPT}
 _ELLIPSIS: Final = "…"
-_USERINFO: Final = re.compile(r"(://[^/?#\s:@]*:)[^/?#\s]*@")  # up to the last @ before the path
+_USERINFO: Final = re.compile(r"(://[^/?#\s:@]*:)\S*@")  # up to the last @: a password may hold / ? and #
 _PASSWORD_SETTING: Final = re.compile(
     r"(\b(?:password|sslpassword|passfile)\s*=\s*)(?:'[^']*'|[^\s&']+)", re.IGNORECASE
 )
@@ -26,6 +27,16 @@ def clean_text(text: str, limit: int) -> str:
     if not (short.isascii() and short.isprintable()):
         short = short.encode("utf-8", "backslashreplace").decode("utf-8").translate(_ESCAPES)
     return short if len(short) <= limit else short[: limit - 1] + _ELLIPSIS
+
+
+def is_postgres_url(text: str) -> bool:
+    """Whether *text* is a URL of a database; what a password with a raw / would break is none."""
+    try:
+        parts = urlsplit(text)
+        _ = parts.port
+    except ValueError:
+        return False
+    return parts.scheme in ("postgresql", "postgres") and text.startswith(f"{parts.scheme}://") and text.isprintable()
 
 
 def mask_dsn(dsn: str) -> str:

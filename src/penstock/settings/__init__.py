@@ -7,6 +7,6 @@ never repeat a DSN.
 """
 
 from penstock.settings.model import PREFIX, Notify, Settings
-from penstock.settings.reading import load_settings
+from penstock.settings.reading import load_settings, read_dsn
 
-__all__ = ["PREFIX", "Notify", "Settings", "load_settings"]
+__all__ = ["PREFIX", "Notify", "Settings", "load_settings", "read_dsn"]

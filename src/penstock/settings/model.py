@@ -6,7 +6,6 @@ import re
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Final, Literal, Self
-from urllib.parse import urlsplit
 
 from pydantic import (
     BeforeValidator,
@@ -22,8 +21,8 @@ from penstock.contract.payloads import MAX_BYTES, MAX_DEPTH
 from penstock.contract.prices import load_prices
 from penstock.contract.profiles import PROFILES, Profile, profile
 from penstock.contract.text_keys import parse_text_keys
-from penstock.contract.texts import mask_dsn
-from penstock.settings.forms import MODEL, as_names
+from penstock.contract.texts import is_postgres_url, mask_dsn
+from penstock.settings.forms import MODEL, NO_DSN, as_names
 from penstock.settings.review import ReviewSettings
 from penstock.settings.vault import VaultSettings
 
@@ -217,8 +216,8 @@ class Settings(ReviewSettings, VaultSettings):
     @field_validator(*DSNS)
     @classmethod
     def _is_a_url(cls, value: str | None) -> str | None:
-        if value is not None and not _is_postgres_url(value):
-            raise ValueError("is no URL such as postgresql://user:password@host:5432/database")
+        if value is not None and not is_postgres_url(value):
+            raise ValueError(NO_DSN)
         return value
 
     @field_validator("provider_hosts")
@@ -335,12 +334,3 @@ class Settings(ReviewSettings, VaultSettings):
     def shown_dsn(self) -> str:
         """The DSN for people to read, without its password."""
         return "the embedded server" if self.dsn is None else mask_dsn(self.dsn)
-
-
-def _is_postgres_url(value: str) -> bool:
-    try:
-        parts = urlsplit(value)
-        _ = parts.port
-    except ValueError:
-        return False
-    return parts.scheme in ("postgresql", "postgres") and value.startswith(f"{parts.scheme}://") and value.isprintable()

@@ -13,6 +13,8 @@ from typing import Any, Final
 from pydantic import ValidationError
 
 from penstock.contract.errors import SettingsInvalid
+from penstock.contract.texts import is_postgres_url
+from penstock.settings.forms import NO_DSN
 from penstock.settings.model import DSNS, KEYS, PREFIX, Settings
 
 _PRIVATE: Final = ("mail_from", "resend_url", "review_model_url", "smtp_host", "smtp_username")
@@ -31,6 +33,14 @@ def load_settings(**overrides: Any) -> Settings:
     if settings is None:
         raise SettingsInvalid("; ".join(problems))
     return settings
+
+
+def read_dsn(variable: str) -> str | None:
+    """The DSN in a *variable* that one command alone reads, checked as those of the settings are; None: unset."""
+    value = os.environ.get(variable) or None
+    if value is not None and not is_postgres_url(value):
+        raise SettingsInvalid(f"{variable} {NO_DSN}; mend it, or unset it")
+    return value
 
 
 def _read(given: dict[str, Any]) -> tuple[Settings | None, list[str]]:

@@ -9,6 +9,7 @@ from urllib.parse import urlsplit, urlunsplit
 import asyncpg
 
 from penstock.contract.errors import DatabaseUnavailable, UnsafeLogin
+from penstock.contract.texts import is_postgres_url
 from penstock.store import silence
 from penstock.store.array_types import Informed
 
@@ -129,12 +130,12 @@ def unavailable(error: BaseException, dsn: str) -> DatabaseUnavailable:
     """Say what was tried and what to do, never the password."""
     where = masked(dsn)
     if isinstance(error, asyncpg.InvalidPasswordError | asyncpg.InvalidAuthorizationSpecificationError):
-        return DatabaseUnavailable(f"{where} refuses the login; check user and password in PENSTOCK_DSN")
+        return DatabaseUnavailable(f"{where} refuses the login; check the user and the password in its DSN")
     if isinstance(error, asyncpg.InvalidCatalogNameError):
         return DatabaseUnavailable(f"{where}: there is no such database; create it, then run `penstock migrate up`")
-    if isinstance(error, ValueError):  # every error of the driver about a DSN is one
+    if isinstance(error, ValueError) or not is_postgres_url(dsn):  # every error of the driver about a DSN is one
         return DatabaseUnavailable(
-            f"{where} is not a usable DSN; write PENSTOCK_DSN as postgresql://user:password@host:5432/database"
+            f"{where} is not a usable DSN; write it as postgresql://user:password@host:5432/database"
         )
     return DatabaseUnavailable(
         f"{where} does not answer ({type(error).__name__}); is it up? `penstock db status` shows the embedded server"
@@ -142,15 +143,15 @@ def unavailable(error: BaseException, dsn: str) -> DatabaseUnavailable:
 
 
 def masked(dsn: str) -> str:
-    """The DSN without its password."""
-    try:
-        parts = urlsplit(dsn)
-        if parts.password is None:
-            return urlunsplit(parts._replace(query=""))
-        host = parts.netloc.rpartition("@")[2]
-        return urlunsplit(parts._replace(netloc=f"{parts.username}:***@{host}", query=""))
-    except ValueError:
-        return "the DSN"
+    """The DSN without its password; nothing of one that may hold it anywhere else than in its place."""
+    parts = urlsplit(dsn) if is_postgres_url(dsn) else None
+    if parts is None or "@" in parts.path:  # a raw / in the password moves the rest of it into the path
+        return "the address given"
+    shown = parts._replace(query="", fragment="")
+    if parts.password is None:
+        return urlunsplit(shown)
+    host = parts.netloc.rpartition("@")[2]
+    return urlunsplit(shown._replace(netloc=f"{parts.username}:***@{host}"))
 
 
 async def _leave_as_it_is(connection: asyncpg.Connection[Any]) -> None:
