@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 from penstock.contract.errors import SettingsInvalid
+from penstock.embedded import EmbeddedServerError, default_home
 from penstock.settings import PREFIX, Notify, Settings, load_settings
 
 SECRET = "s3cr3t-canary"  # noqa: S105 - a canary, searched for below
@@ -53,6 +54,24 @@ def test_the_environment_sets_what_the_code_does_not(monkeypatch: pytest.MonkeyP
     assert settings.listener_dsn == "postgresql://u@h/db"
     assert settings.home == Path("/srv/penstock")
     assert (settings.concurrency, settings.processes) == (7, 1)
+
+
+@pytest.mark.parametrize("named", ["state", "./state", "~/state"])
+def test_a_home_is_one_place_wherever_a_process_stands(
+    named: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.setenv("PENSTOCK_HOME", named)
+    assert load_settings().home == default_home() == tmp_path / "state"
+
+
+@pytest.mark.parametrize("named", ["/srv/\udcff", "~nobody-of-this-name/state"])
+def test_a_home_that_can_be_none_is_refused(named: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PENSTOCK_HOME", named)
+    assert refusal().startswith("PENSTOCK_HOME must be the path of a directory")
+    with pytest.raises(EmbeddedServerError, match="PENSTOCK_HOME must be the path of a directory"):
+        default_home()
 
 
 @pytest.mark.contract("D-88", "C-29")

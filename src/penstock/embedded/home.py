@@ -155,7 +155,13 @@ def default_home() -> Path:
     root's default is the system's place for such things.
     """
     if named := os.environ.get("PENSTOCK_HOME"):
-        return Path(named).expanduser().absolute()
+        try:
+            os.fsencode(named).decode()
+            return Path(named).expanduser().absolute()
+        except (UnicodeDecodeError, RuntimeError):
+            raise EmbeddedServerError(
+                "PENSTOCK_HOME must be the path of a directory, in UTF-8, and ~ that of a user who exists."
+            ) from None
     if os.geteuid() == 0:
         return Path("/var/lib/penstock")
     if base := os.environ.get("XDG_DATA_HOME"):

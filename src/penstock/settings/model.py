@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from enum import StrEnum
 from pathlib import Path
@@ -219,6 +220,18 @@ class Settings(ReviewSettings, VaultSettings):
         if value is not None and not is_postgres_url(value):
             raise ValueError(NO_DSN)
         return value
+
+    @field_validator("home")
+    @classmethod
+    def _is_one_place(cls, value: Path | None) -> Path | None:
+        """Absolute, as sockets and processes started from another directory need it."""
+        if value is None:
+            return None
+        try:
+            os.fsencode(value).decode()
+            return value.expanduser().absolute()
+        except (UnicodeDecodeError, RuntimeError, OSError):
+            raise ValueError("must be the path of a directory, in UTF-8, and ~ that of a user who exists") from None
 
     @field_validator("provider_hosts")
     @classmethod
