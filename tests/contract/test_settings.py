@@ -74,6 +74,17 @@ def test_a_home_that_can_be_none_is_refused(named: str, monkeypatch: pytest.Monk
         default_home()
 
 
+@pytest.mark.parametrize("name", ["metrics_host", "web_host"])
+@pytest.mark.parametrize("host", ["\udcff", "a" * 300, "", "127.0.0.1:80", "http://localhost"])
+def test_a_host_that_nobody_can_listen_on_is_refused(name: str, host: str) -> None:
+    assert refusal(**{name: host}).startswith(f"{PREFIX}{name.upper()} must be a name or an address of this machine")
+
+
+@pytest.mark.parametrize("host", ["127.0.0.1", "0.0.0.0", "::", "fe80::1%eth0", "localhost", "my_host.example"])  # noqa: S104
+def test_a_host_of_this_machine_is_taken(host: str) -> None:
+    assert load_settings(web_host=host).web_host == host
+
+
 @pytest.mark.contract("D-88", "C-29")
 def test_the_listener_has_a_dsn_of_its_own_past_a_pooler() -> None:
     settings = load_settings(dsn="postgresql://u@pooler/db", listen_dsn="postgresql://u@direct/db")
@@ -261,7 +272,7 @@ def test_settings_do_not_change_once_read() -> None:
         load_settings().concurrency = 3
 
 
-TEXTS = {"home", "metrics_host", "review_sources", "rewrite_routes", "web_host", "worker_name"}
+TEXTS = {"home", "review_sources", "rewrite_routes", "worker_name"}
 
 
 @pytest.mark.parametrize("name", sorted(set(Settings.model_fields) - TEXTS))

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 import typer
 from typer.core import TyperGroup
 
-from penstock.cli.exits import tell, told
+from penstock.cli.exits import USAGE, fail, tell, told
+from penstock.contract.texts import is_text
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -56,6 +57,13 @@ class LazyGroup(TyperGroup):
     def get_command(self, ctx: Any, cmd_name: str) -> Any:  # noqa: ARG002 - click's signature
         """Import one group; None is no such command."""
         return _group(cmd_name) if cmd_name in GROUPS and _here(cmd_name) else None
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """Refuse bytes that are no text once, for all commands: neither the database nor a terminal takes them."""
+        for argument in args:
+            if not is_text(argument):
+                fail(f"The argument {argument[:40]!a} is no UTF-8; write it in UTF-8.", USAGE)
+        return super().parse_args(ctx, args)
 
     def invoke(self, ctx: Any) -> Any:
         """Run the command; a broken pipe is told here, as click would say 1 without a word."""

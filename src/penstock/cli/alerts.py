@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import asdict
-from typing import Annotated
+from typing import Annotated, Final
 
 import typer
 
@@ -11,6 +11,7 @@ from penstock.cli.common import Json, Limit, Who, database, run, show
 
 app = typer.Typer(name="alerts", help="Alerts: list and acknowledge them.", no_args_is_help=True)
 
+MOST: Final = 2**63 - 1  # what a bigint holds
 COLUMNS = ("alert_id", "severity", "kind", "subject", "created_at", "acknowledged_by")
 
 
@@ -35,7 +36,9 @@ async def _list(kind: str | None, limit: int, *, every: bool, as_json: bool) -> 
 
 
 @app.command()
-def ack(alert_ids: Annotated[list[int], typer.Argument(metavar="ALERT_ID", show_default=False)], *, who: Who) -> None:
+def ack(
+    alert_ids: Annotated[list[int], typer.Argument(metavar="ALERT_ID", max=MOST, show_default=False)], *, who: Who
+) -> None:
     """Say that you have seen alerts."""
     run(_ack(alert_ids, who))
 

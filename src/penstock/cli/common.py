@@ -14,6 +14,7 @@ from __future__ import annotations
 import asyncio
 import getpass
 import json
+import math
 from contextlib import asynccontextmanager
 from dataclasses import asdict, is_dataclass
 from datetime import UTC, date, datetime, timedelta
@@ -24,6 +25,7 @@ from uuid import UUID
 import typer
 
 from penstock.cli.exits import USAGE, fail, told
+from penstock.contract.texts import is_text
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Coroutine, Iterable, Mapping, Sequence
@@ -43,9 +45,10 @@ Limit = Annotated[int, typer.Option("--limit", min=1, max=10_000, help="At most 
 
 def _user() -> str:
     try:
-        return getpass.getuser()
+        name = getpass.getuser()
     except (OSError, KeyError):
         return "unknown"
+    return name if is_text(name) else "unknown"
 
 
 Who = Annotated[str, typer.Option("--who", help="Who does this; kept in the trail.", default_factory=_user)]
@@ -88,11 +91,23 @@ async def find_dsn(settings: Settings, role: str) -> str:
 def parse_json(what: str, text: str, *, as_in: str) -> Any:
     """The JSON of an option or argument; what is none is wrong usage."""
     try:
-        return json.loads(text)
+        return json.loads(text, parse_constant=_no_constant)
     except ValueError:
         fail(f"The {what} is no JSON; quote it for the shell, as in '{as_in}'.", USAGE)
     except RecursionError:
         fail(f"The {what} is nested too deeply.")
+
+
+def _no_constant(name: str) -> Any:
+    """NaN and Infinity, which Python reads and JSON does not have."""
+    raise ValueError(name)
+
+
+def a_number(value: float | None) -> float | None:
+    """For options with a minimum and a maximum, which let nan through."""
+    if value is not None and math.isnan(value):
+        raise typer.BadParameter("nan is no number.")
+    return value
 
 
 def show(

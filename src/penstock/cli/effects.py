@@ -10,8 +10,9 @@ import typer
 
 from penstock.cli.common import Json, Limit, Who, database, parse_json, run, show
 from penstock.cli.each import each
-from penstock.cli.exits import USAGE, fail
+from penstock.cli.exits import USAGE, fail, told
 from penstock.contract.errors import NotFound, StepRefused
+from penstock.contract.payloads import encode
 
 if TYPE_CHECKING:
     from penstock.store.claims import Db
@@ -67,7 +68,8 @@ def resolve(
     if result is not None:
         if not happened:
             fail("An effect that did not happen has no result; leave --result out.", USAGE)
-        parse_json("result", result, as_in='{"id": "m-17"}')
+        with told():
+            result = encode(parse_json("result", result, as_in='{"id": "m-17"}'))
 
     async def one(db: Db, effect_key: str) -> str:
         return await _resolve(db, effect_key, happened=happened, who=who, result=result)

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 import typer
 
 from penstock.cli.exits import USAGE, fail
+from penstock.contract.places import is_host
 
 if TYPE_CHECKING:
     from penstock.emulator import Emulator
@@ -36,6 +37,8 @@ def emulator(
     ] = None,
 ) -> None:
     """Speak the providers' APIs on loopback. The first line printed is the URL; nothing is written to disk."""
+    if not is_host(host):
+        fail(f"No host {host[:40]!r}; name this machine, such as 127.0.0.1, or ::1.", USAGE)
     script = {} if faults is None else _read(faults)
     mail = {"mail": smtp_port is not None, "smtp_port": smtp_port or 0}
     times = {"finish_after": finish_after, "cancel_after": cancel_after}

@@ -39,6 +39,7 @@ BY_ERROR: Final[tuple[tuple[type[errors.PenstockError], int], ...]] = (
     (errors.SchemaOutdated, OUTDATED),
     (errors.DatabaseUnavailable, UNAVAILABLE),
     (errors.NotFound, NOT_FOUND),
+    (errors.InputRefused, USAGE),
     (errors.StepRefused, REFUSED),
     (errors.UnsafeLogin, REFUSED),
     (errors.WorkerNameTaken, REFUSED),

@@ -25,7 +25,7 @@ from penstock.cli.common import (
     show,
 )
 from penstock.cli.each import each
-from penstock.cli.exits import told
+from penstock.cli.exits import USAGE, fail, told
 from penstock.contract.errors import StepRefused
 from penstock.contract.statuses import Status
 
@@ -195,6 +195,9 @@ def enqueue(
 
 
 def _read(payload: str) -> str:
-    if payload == "-":
-        return sys.stdin.read()
-    return Path(payload[1:]).read_text() if payload.startswith("@") else payload
+    try:
+        if payload == "-":
+            return sys.stdin.read()
+        return Path(payload[1:]).read_text() if payload.startswith("@") else payload
+    except UnicodeDecodeError:
+        fail("The payload is no UTF-8; write it in UTF-8.", USAGE)

@@ -7,12 +7,12 @@ from dataclasses import dataclass
 from datetime import timedelta
 from functools import wraps
 from inspect import Signature, signature
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Final
 from uuid import UUID
 
 import typer
 
-from penstock.cli.common import database, print_json, run
+from penstock.cli.common import a_number, database, print_json, run
 from penstock.cli.exits import REFUSED, USAGE, exit_code, fail
 from penstock.cli.progress import bar
 from penstock.contract.dead_letters import Cause, LetterState
@@ -23,15 +23,28 @@ if TYPE_CHECKING:
     from penstock.store.claims import Db
     from penstock.store.dead_letters import Filter
 
+MOST_HOURS: Final = 876_600  # a century
+MOST_LETTERS: Final = 1_000_000_000
+
 Letters = Annotated[list[UUID] | None, typer.Argument(metavar="DEAD_LETTER_ID", show_default=False)]
 Types = Annotated[list[str] | None, typer.Option("--type", help="Only letters of this type; may be repeated.")]
 Classes = Annotated[list[str] | None, typer.Option("--class", help="Only this class of failure; may be repeated.")]
 Stages = Annotated[list[str] | None, typer.Option("--stage", help="Only this stage; may be repeated.")]
 Causes = Annotated[list[Cause] | None, typer.Option("--cause", help="Only this cause; may be repeated.")]
-Older = Annotated[float | None, typer.Option("--older-than", min=0, help="Failed last more than so many hours ago.")]
-Newer = Annotated[float | None, typer.Option("--newer-than", min=0, help="Failed last less than so many hours ago.")]
+Older = Annotated[
+    float | None,
+    typer.Option(
+        "--older-than", min=0, max=MOST_HOURS, callback=a_number, help="Failed last more than so many hours ago."
+    ),
+]
+Newer = Annotated[
+    float | None,
+    typer.Option(
+        "--newer-than", min=0, max=MOST_HOURS, callback=a_number, help="Failed last less than so many hours ago."
+    ),
+]
 Everything = Annotated[bool, typer.Option("--all", help="All letters at which the step is due.")]
-Most = Annotated[int | None, typer.Option("--limit", min=1, help="At most so many letters.")]
+Most = Annotated[int | None, typer.Option("--limit", min=1, max=MOST_LETTERS, help="At most so many letters.")]
 
 
 @dataclass(frozen=True, slots=True)

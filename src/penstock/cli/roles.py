@@ -14,6 +14,7 @@ import typer
 
 from penstock.cli.common import Json, print_json, run, show
 from penstock.cli.exits import NOT_FOUND, USAGE, fail
+from penstock.contract.texts import is_text
 
 if TYPE_CHECKING:
     from penstock.embedded import EmbeddedServer
@@ -105,8 +106,8 @@ def _passwords(*, prompt: bool) -> dict[str, str]:
             given[role] = value
         elif prompt:
             given[role] = typer.prompt(f"Password of {role}", hide_input=True, confirmation_prompt=True)
-    if any("\0" in password for password in given.values()):
-        fail("A password cannot hold the character NUL.", USAGE)
+    if any("\0" in password or not is_text(password) for password in given.values()):
+        fail("A password is text in UTF-8, without the character NUL.", USAGE)
     return given
 
 

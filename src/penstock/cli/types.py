@@ -23,7 +23,9 @@ app = typer.Typer(name="types", help="Job types: policies, pauses, limits, break
 
 COLUMNS = ("job_type", "dispatch", "max_attempts", "audit", "state", "running", "rate", "synced_at")
 SPANS: Final = {"s": 1, "m": 60, "h": 3600, "d": 86_400}
-RATE: Final = re.compile(r"(?P<count>\d+)/(?P<span>\d*\.?\d*)(?P<unit>[smhd]?)")
+RATE: Final = re.compile(r"(?P<count>\d{1,10})/(?P<span>\d{0,10}\.?\d{0,6})(?P<unit>[smhd]?)")
+MOST: Final = 2_147_483_647  # what an integer column holds
+LONGEST: Final = 366 * 86_400  # seconds that a rate may be counted over
 
 TypeName = Annotated[str, typer.Argument(metavar="TYPE", show_default=False)]
 RateText = Annotated[str | None, typer.Option(help="Starts per time, such as 10/s, 600/h or 5/30s.")]
@@ -99,9 +101,9 @@ def resume(job_type: TypeName) -> None:
 def limits(
     job_type: TypeName,
     *,
-    running: Annotated[int | None, typer.Option(min=1, help="At once, over all workers.")] = None,
+    running: Annotated[int | None, typer.Option(min=1, max=MOST, help="At once, over all workers.")] = None,
     rate: RateText = None,
-    key_running: Annotated[int | None, typer.Option(min=1, help="At once for each limit key.")] = None,
+    key_running: Annotated[int | None, typer.Option(min=1, max=MOST, help="At once for each limit key.")] = None,
     key_rate: RateText = None,
     clear: Annotated[bool, typer.Option("--clear", help="Lift every limit that is not given.")] = False,
     as_json: Json = False,
@@ -173,13 +175,15 @@ def _stored(row: dict[str, Any]) -> dict[str, Any]:
 
 
 def _rate(text: str | None) -> Rate | None:
-    """`10/s`, `600/h`, `5/30s` or `5/30`; anything else is wrong usage."""
+    """`10/s`, `600/h`, `5/30s` or `5/30`, over a year at most; anything else is wrong usage."""
     if text is None:
         return None
     match = RATE.fullmatch(text.strip())
     span = float(match["span"] or 1) * SPANS[match["unit"] or "s"] if match and match["span"] != "." else 0.0
-    if match is None or int(match["count"]) < 1 or span <= 0 or not (match["span"] or match["unit"]):
-        fail(f"No rate {text[:40]!r}; write it as 10/s, 600/h or 5/30s.", USAGE)
+    if match is None or not 0 < span <= LONGEST or not (match["span"] or match["unit"]):
+        fail(f"No rate {text[:40]!r}; write it as 10/s, 600/h or 5/30s, over 366d at most.", USAGE)
+    if not 1 <= int(match["count"]) <= MOST:
+        fail(f"No rate {text[:40]!r}; it lets 1 to {MOST} jobs start.", USAGE)
     return Rate(int(match["count"]), timedelta(seconds=span))
 
 

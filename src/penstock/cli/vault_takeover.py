@@ -31,7 +31,7 @@ def status(*, as_json: Json = False) -> None:
 def quarantine(
     *,
     retry: Annotated[bool, typer.Option("--retry", help="Move the rows whose problem is gone.")] = False,
-    after: Annotated[int, typer.Option(min=0, help="Only rows behind this number.")] = 0,
+    after: Annotated[int, typer.Option(min=0, max=2**63 - 1, help="Only rows behind this number.")] = 0,
     limit: Limit = 100,
     as_json: Json = False,
 ) -> None:

@@ -14,6 +14,7 @@ PenstockError
 │   ├── IdempotencyKeyReused   the key is known with other arguments
 │   ├── RecipientInvalid       nobody can be reached there, or the same one is named twice
 │   └── RerunNotAllowed        a review of this changelist would need a versioned rerun
+├── InputRefused               a value given to a command is none that the database can hold
 ├── ArgumentsInvalid           a stored payload does not fit the handler's arguments
 ├── IllegalMove                a status change that the state machine does not have
 ├── NotFound                   no such job, dead letter, run, schedule …
@@ -129,6 +130,10 @@ class RecipientInvalid(EnqueueRefused):
 
 class RerunNotAllowed(EnqueueRefused):
     """Only an explicit rerun with a higher version makes new work for a changelist (C-47)."""
+
+
+class InputRefused(PenstockError):
+    """A value given is out of range, or no text; the database never saw it, and it is not repeated."""
 
 
 class ArgumentsInvalid(PenstockError):

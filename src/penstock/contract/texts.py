@@ -29,6 +29,15 @@ def clean_text(text: str, limit: int) -> str:
     return short if len(short) <= limit else short[: limit - 1] + _ELLIPSIS
 
 
+def is_text(text: str) -> bool:
+    """Whether *text* can be written as UTF-8; bytes of the command line that are none arrive as lone surrogates."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
 def is_postgres_url(text: str) -> bool:
     """Whether *text* is a URL of a database; what a password with a raw / would break is none."""
     try:

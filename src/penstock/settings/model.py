@@ -19,6 +19,7 @@ from pydantic import (
 
 from penstock.contract.errors import SettingsInvalid
 from penstock.contract.payloads import MAX_BYTES, MAX_DEPTH
+from penstock.contract.places import is_host
 from penstock.contract.prices import load_prices
 from penstock.contract.profiles import PROFILES, Profile, profile
 from penstock.contract.text_keys import parse_text_keys
@@ -232,6 +233,13 @@ class Settings(ReviewSettings, VaultSettings):
             return value.expanduser().absolute()
         except (UnicodeDecodeError, RuntimeError, OSError):
             raise ValueError("must be the path of a directory, in UTF-8, and ~ that of a user who exists") from None
+
+    @field_validator("metrics_host", "web_host")
+    @classmethod
+    def _is_an_address_here(cls, value: str) -> str:
+        if not is_host(value.partition("%")[0]):  # behind the % is a zone, as in fe80::1%eth0
+            raise ValueError("must be a name or an address of this machine, such as 127.0.0.1, 0.0.0.0 or ::1")
+        return value
 
     @field_validator("provider_hosts")
     @classmethod

@@ -6,7 +6,7 @@ from typing import Final
 
 import asyncpg
 
-from penstock.contract.errors import DatabaseUnavailable, PenstockError, SchemaOutdated, StepRefused
+from penstock.contract.errors import DatabaseUnavailable, InputRefused, PenstockError, SchemaOutdated, StepRefused
 from penstock.store.connect import AWAY
 
 _NO_SCHEMA: Final = (
@@ -31,6 +31,10 @@ def explained(error: BaseException) -> PenstockError | None:
         )
     if isinstance(error, _NO_SCHEMA):
         return SchemaOutdated("the schema does not fit this Penstock; run `penstock migrate up`")
+    if isinstance(error, asyncpg.DataError) and error.severity is None:  # the driver's own; a server names a severity
+        return InputRefused(
+            "a value given is out of range, or text that is no UTF-8; nothing was sent; mend it and try again"
+        )
     if isinstance(error, AWAY):
         return DatabaseUnavailable(
             f"the database went away ({type(error).__name__}); nothing was half-written, run the command again"
