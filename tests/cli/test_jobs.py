@@ -46,7 +46,7 @@ def test_a_payload_comes_from_a_file_or_from_stdin_too(desk: Desk, penstock: Com
 @pytest.mark.parametrize(
     ("arguments", "code", "words"),
     [
-        (["nope"], 1, "'nope' is not registered"),
+        (["nope"], 3, "'nope' is not registered"),
         (["noop", "{broken"], 2, "no JSON"),
         (["noop", "@/no/such/file"], 1, "/no/such/file"),
         (["noop", '{"secret": "\\u0000"}'], 1, "NUL"),

@@ -107,9 +107,9 @@ def test_sources_that_do_not_hold_together_are_told_by_their_setting(
     penstock: Command, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.setenv("PENSTOCK_REVIEW_SOURCES", '{"shop": {"kind": "cvs"}}')
-    assert "shop" in review(penstock, "create", "shop:b", "--key", "k1", *TO, code=1).stderr
+    assert "shop" in review(penstock, "create", "shop:b", "--key", "k1", *TO, code=2).stderr
     monkeypatch.setenv("PENSTOCK_REVIEW_SOURCES", str(tmp_path / "none.json"))
-    review(penstock, "create", "shop:b", "--key", "k1", *TO, code=1)
+    review(penstock, "create", "shop:b", "--key", "k1", *TO, code=2)
 
 
 def test_a_frontend_may_not_look(penstock: Command) -> None:

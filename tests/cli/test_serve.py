@@ -180,7 +180,7 @@ def test_a_superuser_and_an_owner_are_refused_with_6(superuser_dsn: str, dsn: st
 
 def test_no_login_at_all_is_told(role_dsn: Callable[[str], str]) -> None:
     code, said = refused({"PENSTOCK_DSN": role_dsn("penstock_worker")})
-    assert code == 1
+    assert code == 2
     assert "PENSTOCK_WEB_ORCHESTRATOR_DSN" in said
 
 
@@ -214,7 +214,7 @@ def test_reviews_are_served_without_a_key_for_texts_and_rewrites_are_then_off(
 
 def test_messages_are_not_taken_without_a_key_for_texts(logins: dict[str, str]) -> None:
     code, said = refused({"PENSTOCK_WEB_ORCHESTRATOR_DSN": logins["PENSTOCK_WEB_ORCHESTRATOR_DSN"]})
-    assert (code, "PENSTOCK_TEXT_KEYS" in said) == (1, True), said
+    assert (code, "PENSTOCK_TEXT_KEYS" in said) == (2, True), said
 
 
 @pytest.mark.parametrize(
@@ -222,7 +222,7 @@ def test_messages_are_not_taken_without_a_key_for_texts(logins: dict[str, str]) 
     [
         (("--port", "70000"), 2, "--port"),
         (("--host", "no.such.host.invalid"), 1, "cannot listen"),
-        (("--log-level", "loud"), 1, "PENSTOCK_LOG_LEVEL"),
+        (("--log-level", "loud"), 2, "PENSTOCK_LOG_LEVEL"),
     ],
 )
 def test_absurd_options_are_refused(logins: dict[str, str], options: tuple[str, ...], code: int, words: str) -> None:
@@ -236,7 +236,7 @@ def test_absurd_options_are_refused(logins: dict[str, str], options: tuple[str, 
 )
 def test_absurd_settings_are_refused_by_name(name: str, value: str) -> None:
     done = CliRunner().invoke(cli, ["serve"], env={f"PENSTOCK_{name}": value})
-    assert (done.exit_code, f"PENSTOCK_{name}" in done.stderr) == (1, True)
+    assert (done.exit_code, f"PENSTOCK_{name}" in done.stderr) == (2, True)
     assert SECRET not in done.output
 
 

@@ -2,7 +2,7 @@
 
 0  done                      5  the schema is missing or of another version
 1  refused by a rule         6  refused: step out of order, unsafe login, name taken
-2  wrong usage               7  doctor found problems
+2  wrong usage or settings   7  doctor found problems
 3  nothing of that name      70 a bug of Penstock
 4  the database is away
 141 whoever was to read the output has gone, as `penstock jobs list | head -1` does
@@ -39,6 +39,9 @@ BY_ERROR: Final[tuple[tuple[type[errors.PenstockError], int], ...]] = (
     (errors.SchemaOutdated, OUTDATED),
     (errors.DatabaseUnavailable, UNAVAILABLE),
     (errors.NotFound, NOT_FOUND),
+    (errors.UnknownType, NOT_FOUND),
+    (errors.CannotListen, FAILED),  # whoever has the port may leave it: not for a service manager to give up on
+    (errors.SettingsInvalid, USAGE),
     (errors.InputRefused, USAGE),
     (errors.StepRefused, REFUSED),
     (errors.UnsafeLogin, REFUSED),

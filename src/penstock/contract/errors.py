@@ -2,6 +2,7 @@
 
 PenstockError
 ├── SettingsInvalid            a setting is missing, absurd or contradicts another
+│   └── CannotListen           an address cannot be listened on at this moment
 ├── DatabaseUnavailable        the server is away or refuses the login
 │   ├── SchemaOutdated         the schema is missing or of another version
 │   └── CommitInDoubt          somebody ended the wait of a COMMIT for its replica
@@ -56,6 +57,10 @@ class PenstockError(Exception):
 
 class SettingsInvalid(PenstockError):
     """A setting is missing, absurd, or contradicts another one."""
+
+
+class CannotListen(SettingsInvalid):
+    """An address cannot be listened on: another process has it, or it is not of this machine."""
 
 
 class DatabaseUnavailable(PenstockError):

@@ -17,7 +17,7 @@ from prometheus_client.core import GaugeMetricFamily
 from prometheus_client.multiprocess import MultiProcessCollector
 from prometheus_client.registry import Collector
 
-from penstock.contract.errors import SettingsInvalid
+from penstock.contract.errors import CannotListen
 from penstock.store import connect, jobs
 from penstock.telemetry import events
 
@@ -99,7 +99,7 @@ def serve(host: str, port: int, dsn: str, shared: Path | None = None) -> tuple[W
     try:
         served = start_http_server(port, addr=host, registry=registry)
     except OSError as error:
-        raise SettingsInvalid(
+        raise CannotListen(
             f"/metrics cannot be served on {host}:{port} ({error.strerror}); choose another --metrics-port"
         ) from None
     events.metrics_served(host, port)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final
 
 import uvicorn
 
-from penstock.contract.errors import SettingsInvalid
+from penstock.contract.errors import CannotListen
 from penstock.telemetry import web_events
 
 if TYPE_CHECKING:
@@ -31,7 +31,7 @@ def bound_socket(host: str, port: int) -> socket.socket:
         family = socket.AF_INET6 if ":" in host else socket.AF_INET
         made = socket.create_server((host, port), family=family, backlog=512)
     except OSError as error:
-        raise SettingsInvalid(
+        raise CannotListen(
             f"cannot listen on {host}:{port} ({error.strerror}); choose another --host or --port, or 0 for a free port"
         ) from None
     made.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)  # else head and body of an answer are 40 ms apart

@@ -55,14 +55,14 @@ def test_a_new_key_can_be_put_into_the_settings_as_it_is_printed(penstock: Comma
     named = penstock("rewrite", "keys", "new", "--id", "2027a")
     assert named.stdout.startswith("2027a:")
     refused = penstock("rewrite", "keys", "new", "--id", "no good")
-    assert (refused.exit_code, refused.stdout) == (1, "")
+    assert (refused.exit_code, refused.stdout) == (2, "")
 
 
 def test_without_a_key_the_commands_say_how_to_make_one(penstock: Command, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("PENSTOCK_TEXT_KEYS", raising=False)
     for words in (("keys", "rotate"), ("keys", "status")):
         refused = penstock("rewrite", *words)
-        assert refused.exit_code == 1
+        assert refused.exit_code == 2
         assert "penstock rewrite keys new" in refused.stderr
 
 
