@@ -218,6 +218,7 @@ def test_a_module_that_breaks_is_told_without_its_secrets(
         (("--metrics-port", "70000"), 2, "PENSTOCK_METRICS_PORT"),
         (("--log-level", "loud"), 2, "PENSTOCK_LOG_LEVEL"),
         (("--name", "x" * 101), 2, "PENSTOCK_WORKER_NAME"),
+        (("--name", "x" * 99, "--processes", "2"), 2, "PENSTOCK_WORKER_NAME and PENSTOCK_PROCESSES"),
         (("--types", "nope"), 3, "'nope' is not registered"),
     ],
 )

@@ -85,6 +85,12 @@ def test_a_host_of_this_machine_is_taken(host: str) -> None:
     assert load_settings(web_host=host).web_host == host
 
 
+def test_a_name_leaves_room_for_the_numbers_of_its_processes() -> None:
+    assert load_settings(worker_name="x" * 98, processes=9).processes == 9
+    assert load_settings(worker_name="x" * 100, processes=1).processes == 1
+    assert "as in name-10" in refusal(worker_name="x" * 98, processes=10)
+
+
 @pytest.mark.contract("D-88", "C-29")
 def test_the_listener_has_a_dsn_of_its_own_past_a_pooler() -> None:
     settings = load_settings(dsn="postgresql://u@pooler/db", listen_dsn="postgresql://u@direct/db")

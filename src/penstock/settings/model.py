@@ -325,6 +325,11 @@ class Settings(ReviewSettings, VaultSettings):
                 f"the pool cannot keep {self.pool_min} connections with a maximum of {self.pool_max}",
             ),
             (
+                self.processes == 1 or len(f"{self.worker_name or ''}-{self.processes}") <= MAX_WORKER_NAME,
+                ("worker_name", "processes"),
+                f"each process adds its number, as in name-{self.processes}, with {MAX_WORKER_NAME} letters for both",
+            ),
+            (
                 self.keep_audit_days >= self.keep_jobs_days,
                 ("keep_audit_days", "keep_jobs_days"),
                 f"the audit must be kept at least as long as the jobs, {self.keep_jobs_days} days",
