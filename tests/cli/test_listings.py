@@ -1,6 +1,7 @@
 """The other listings: workers, runs, alerts, effects, stats; as tables and as JSON."""
 
 import json
+import sys
 from typing import Any
 
 import pytest
@@ -112,3 +113,17 @@ def test_a_bug_is_told_by_frames_and_never_by_its_text(
     assert told.exit_code == 70
     assert "ValueError" in told.stderr
     assert "private" not in told.output
+
+
+def test_a_sentence_that_begins_with_an_address_leaves_it_as_it_is() -> None:
+    away = {"PENSTOCK_DSN": "postgresql://somebody:secret@127.0.0.1:1/nowhere"}
+    done = CliRunner().invoke(cli, ["stats"], env=away)
+    assert (done.exit_code, done.stderr.partition(" ")[0]) == (4, "postgresql://somebody:***@127.0.0.1:1/nowhere")
+
+
+def test_a_missing_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delitem(sys.modules, "penstock.apps.rewrite.keyring", raising=False)
+    monkeypatch.setitem(sys.modules, "cryptography.exceptions", None)
+    done = CliRunner().invoke(cli, ["rewrite", "keys", "new"])
+    assert done.exit_code == 1
+    assert "install penstock[rewrite]" in done.stderr

@@ -84,6 +84,8 @@ def _told() -> Iterator[None]:
     except EmbeddedServerError as error:
         _fail(str(error))
     except OSError as error:
+        if error.filename is None:  # no file of the server's
+            raise
         _fail(f"{error.strerror}: {error.filename}. Set PENSTOCK_HOME to a directory of your own.")
 
 

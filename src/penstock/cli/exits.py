@@ -10,10 +10,11 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import select
 import sys
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Final, NoReturn
 
 import typer
@@ -21,7 +22,7 @@ import typer
 from penstock.contract import errors
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
 
 OK: Final = 0
 FAILED: Final = 1
@@ -33,6 +34,9 @@ REFUSED: Final = 6
 UNHEALTHY: Final = 7
 BUG: Final = 70
 UNREAD: Final = 141  # what a shell says of a command that SIGPIPE has ended
+
+# What a write to a file says, such as stdout on a full disk, and a connection to a server never does.
+UNWRITABLE: Final = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO})
 
 # The first class that fits decides, so a subclass stands before its parent.
 BY_ERROR: Final[tuple[tuple[type[errors.PenstockError], int], ...]] = (
@@ -48,6 +52,20 @@ BY_ERROR: Final[tuple[tuple[type[errors.PenstockError], int], ...]] = (
     (errors.WorkerNameTaken, REFUSED),
     (errors.PenstockError, FAILED),
 )
+
+
+# What comes with which extra, for commands whose modules an installation may lack.
+EXTRAS: Final[Mapping[str, str]] = {
+    "cryptography": "rewrite",
+    "langcodes": "rewrite",
+    "lingua": "rewrite",
+    "aiosmtplib": "review",
+    "httpx": "review",
+    "standardwebhooks": "review",
+    "sqlalchemy": "sqlalchemy",
+    "fastapi": "web",
+    "uvicorn": "web",
+}
 
 
 def exit_code(error: errors.PenstockError) -> int:
@@ -76,6 +94,11 @@ def tell(error: Exception) -> NoReturn:
     """End with the words and the code of *error*."""
     if isinstance(error, BrokenPipeError) and _reader_gone():
         _leave_quietly()
+    if isinstance(error, OSError) and error.filename is None and error.errno in UNWRITABLE:
+        _drop_output()
+        fail(f"The output cannot be written: {error.strerror}. The command may be done; look before you repeat it.")
+    if isinstance(error, ModuleNotFoundError) and (extra := EXTRAS.get((error.name or "").partition(".")[0])):
+        fail(f"This command needs {error.name}; install penstock[{extra}].")
     from penstock.embedded import EmbeddedServerError
     from penstock.store.refusals import explained
 
@@ -100,9 +123,14 @@ def _reader_gone() -> bool:
 
 
 def _leave_quietly() -> NoReturn:
-    """What is still in the buffer goes nowhere, so that the end of the process finds nothing to complain of."""
-    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    _drop_output()
     raise typer.Exit(UNREAD)
+
+
+def _drop_output() -> None:
+    """What is still in the buffer goes nowhere, so that the end of the process finds nothing to complain of."""
+    with suppress(AttributeError, OSError):  # no file behind stdout
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def _tell_bug(error: Exception) -> NoReturn:
@@ -116,4 +144,6 @@ def _tell_bug(error: Exception) -> NoReturn:
 
 
 def _sentence(message: str) -> str:
-    return message[:1].upper() + message[1:]
+    """*message* with a capital letter in front, unless an address stands there."""
+    first = message.partition(" ")[0]
+    return message if "://" in first else message[:1].upper() + message[1:]

@@ -51,9 +51,9 @@ def new_(
     *, identity: Annotated[str | None, typer.Option("--id", help="Its id, stored beside what it wraps.")] = None
 ) -> None:
     """Make a key and print it as PENSTOCK_TEXT_KEYS takes it; nothing is stored anywhere."""
-    from penstock.apps.rewrite.keyring import new_key
-
     with told():
+        from penstock.apps.rewrite.keyring import new_key
+
         typer.echo(new_key(identity or f"{datetime.now(UTC):%Y%m%d}-{token_hex(2)}"))
         typer.echo(
             "Put it in front of PENSTOCK_TEXT_KEYS, behind it the keys that are in use, separated by commas. "
