@@ -196,3 +196,9 @@ def test_an_operator_has_providers_asked_at_once(
     assert (row(desk, lost)["status"], row(desk, lost)["notified_at"]) == ("pending", None)
     assert desk.row("select kind from penstock.alerts")["kind"] == "ordering_violation"
     assert desk.row("select count(*) as n from penstock.jobs")["n"] == 2
+
+
+def test_a_delivery_that_is_not_there_cannot_be_reconciled(penstock: Command) -> None:
+    done = penstock("deliveries", "reconcile", str(uuid4()))
+    assert (done.exit_code, done.stdout) == (3, "")
+    assert "`penstock deliveries list` shows what is there" in done.stderr

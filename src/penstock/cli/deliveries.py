@@ -118,7 +118,7 @@ def reconcile(
 
 
 async def _reconcile(delivery_ids: list[UUID] | None, who: str) -> Swept:
-    from penstock.apps.review import sweep
+    from penstock.apps.review import deliveries, sweep
     from penstock.channels.registry import Channels
     from penstock.settings import load_settings
 
@@ -126,6 +126,8 @@ async def _reconcile(delivery_ids: list[UUID] | None, who: str) -> Swept:
     channels = Channels(settings)
     try:
         async with database(settings=settings) as db:
+            for delivery_id in delivery_ids or ():
+                await deliveries.shown(db, delivery_id)  # an unknown one would look like one with nothing to do
             return await sweep.reconcile(db, channels, limit=MOST, only=delivery_ids or None, who=who)
     finally:
         await channels.close()

@@ -158,7 +158,7 @@ class NotFound(PenstockError):
     """No row of this id."""
 
     def __init__(self, what: str, identity: object) -> None:
-        command = {"dead letter": "dead", "batch": "batches", "review": "review"}.get(
+        command = {"dead letter": "dead", "batch": "batches", "delivery": "deliveries", "review": "review"}.get(
             what, f"{what.replace(' ', '-')}s"
         )
         super().__init__(f"no {what} {identity}; `penstock {command} list` shows what is there")
