@@ -39,6 +39,7 @@ def test_an_age_that_no_letter_can_have_is_wrong_usage(penstock: Command, option
         ("dead", "replay", "--type", "x", "--limit", "99999999999999999999"),
         ("vault", "takeover", "quarantine", "--after", "9223372036854775808"),
         ("emulator", "--host", LONG_LABEL),
+        ("run", "reaper", "--concurrency", "99999999999999"),
     ],
 )
 def test_a_number_or_a_name_that_nothing_holds_is_wrong_usage(

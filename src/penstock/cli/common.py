@@ -14,7 +14,6 @@ from __future__ import annotations
 import asyncio
 import getpass
 import json
-import math
 from contextlib import asynccontextmanager
 from dataclasses import asdict, is_dataclass
 from datetime import UTC, date, datetime, timedelta
@@ -101,13 +100,6 @@ def parse_json(what: str, text: str, *, as_in: str) -> Any:
 def _no_constant(name: str) -> Any:
     """NaN and Infinity, which Python reads and JSON does not have."""
     raise ValueError(name)
-
-
-def a_number(value: float | None) -> float | None:
-    """For options with a minimum and a maximum, which let nan through."""
-    if value is not None and math.isnan(value):
-        raise typer.BadParameter("nan is no number.")
-    return value
 
 
 def show(

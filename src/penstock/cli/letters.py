@@ -12,7 +12,7 @@ from uuid import UUID
 
 import typer
 
-from penstock.cli.common import a_number, database, print_json, run
+from penstock.cli.common import database, print_json, run
 from penstock.cli.exits import REFUSED, USAGE, exit_code, fail
 from penstock.cli.progress import bar
 from penstock.contract.dead_letters import Cause, LetterState
@@ -33,15 +33,11 @@ Stages = Annotated[list[str] | None, typer.Option("--stage", help="Only this sta
 Causes = Annotated[list[Cause] | None, typer.Option("--cause", help="Only this cause; may be repeated.")]
 Older = Annotated[
     float | None,
-    typer.Option(
-        "--older-than", min=0, max=MOST_HOURS, callback=a_number, help="Failed last more than so many hours ago."
-    ),
+    typer.Option("--older-than", min=0, max=MOST_HOURS, help="Failed last more than so many hours ago."),
 ]
 Newer = Annotated[
     float | None,
-    typer.Option(
-        "--newer-than", min=0, max=MOST_HOURS, callback=a_number, help="Failed last less than so many hours ago."
-    ),
+    typer.Option("--newer-than", min=0, max=MOST_HOURS, help="Failed last less than so many hours ago."),
 ]
 Everything = Annotated[bool, typer.Option("--all", help="All letters at which the step is due.")]
 Most = Annotated[int | None, typer.Option("--limit", min=1, max=MOST_LETTERS, help="At most so many letters.")]

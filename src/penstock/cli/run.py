@@ -38,7 +38,7 @@ def run(
     admin: Annotated[
         bool, typer.Option("--admin", help="By hand: for operators, shown as such in the record.")
     ] = False,
-    concurrency: Annotated[int | None, typer.Option(min=1, help="Handlers at once.")] = None,
+    concurrency: Annotated[int | None, typer.Option(min=1, max=10_000, help="Handlers at once.")] = None,
     insecure: Annotated[bool, typer.Option("--insecure", help="Accept a superuser or BYPASSRLS login.")] = False,
     as_json: Json = False,
 ) -> None:
