@@ -136,7 +136,7 @@ class Slots:
                     continue
                 running.task = task
                 verdict, stack = await execute(running)
-                if running.task is None:
+                if running.task is not task:
                     return  # it was left behind, and is recorded
                 running.task = None
                 self._finished += 1
