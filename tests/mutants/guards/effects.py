@@ -15,7 +15,9 @@ GUARDS: Final = (
         f"{ENGINE}/job.py",
         "        if self._in_transaction:\n",
         "        if self._running.recorded:\n",
-        (f"{TRANSACTIONS}::test_a_transaction_inside_another_is_refused_and_nothing_of_both_is_kept",),
+        (
+            "tests/engine/effects/test_second_transactions.py::test_a_transaction_inside_another_is_refused_and_nothing_of_both_is_kept",
+        ),
     ),
     Guard(
         "the intent comes first",
