@@ -4,7 +4,7 @@ import os
 import signal
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -63,7 +63,8 @@ class PrivateServer:
 
     def _signal_all(self, number: signal.Signals) -> None:
         for pid in processes.inhabitants(self.embedded.home.data):
-            os.kill(pid, number)
+            with suppress(ProcessLookupError):  # a backend may have ended since
+                os.kill(pid, number)
 
 
 def private_server() -> PrivateServer:
