@@ -50,12 +50,15 @@ class Deadlines:
         for running in list(self._running):
             if running.task is None:
                 continue
-            if running.stop is None and running.deadline is not None and running.deadline <= now:
-                running.halt(Stop.TIMEOUT)
             limit = running.deadline if running.halted is None else running.halted + UNHEARD
-            if running.halted is not None and running.halted + UNHEARD <= now:
-                self._abandon(running)
-            elif limit is not None:
+            if limit is None:
+                continue
+            if limit > now:
                 ahead.append(limit)
+            elif running.halted is None:
+                running.halt(Stop.TIMEOUT)
+                ahead.append(now + UNHEARD)
+            else:
+                self._abandon(running)
         if ahead:
             self.watch(min(ahead))
