@@ -30,6 +30,8 @@ GROUPS: Final[Mapping[str, str]] = {
     "run": "run",
     "schedules": "schedules",
     "alerts": "alerts",
+    "audit": "audit",
+    "retention": "retention",
     "effects": "effects",
     "batches": "batches",
     "deliveries": "deliveries",

@@ -82,14 +82,18 @@ async def _list(job_type: str | None, status: Status | None, before: UUID | None
 def show_job(
     job_id: JobId,
     *,
-    payload: Annotated[bool, typer.Option("--payload", help="Show the payload too.")] = False,
+    payload: Annotated[bool, typer.Option("--payload", help="Show the payload too; that you did is kept.")] = False,
+    reason: Annotated[str | None, typer.Option(help="Why you open the payload; kept with your name.")] = None,
+    who: Who,
     as_json: Json = False,
 ) -> None:
     """Show one job: its stages, its moves, its effects, its dead letter."""
-    run(_show(job_id, with_payload=payload, as_json=as_json))
+    if payload and not (reason or "").strip():
+        fail("Say why you open the payload: --reason TEXT. Who opened what, and why, is kept.", USAGE)
+    run(_show(job_id, reason if payload else None, who, as_json=as_json))
 
 
-async def _show(job_id: UUID, *, with_payload: bool, as_json: bool) -> None:
+async def _show(job_id: UUID, reason: str | None, who: str, *, as_json: bool) -> None:
     from penstock.store import audit, dead_letters, effects, jobs, listings
 
     async with database() as db:
@@ -98,9 +102,8 @@ async def _show(job_id: UUID, *, with_payload: bool, as_json: bool) -> None:
         stages = [dict(row) for row in await listings.stages(db, job_id)] if job["staged"] else []
         moves = await audit.trail(db, job_id)
         ledger = await effects.of_job(db, job_id)
-    text = job.pop("payload")
-    if with_payload:
-        job["payload"] = json.loads(text)
+        if reason is not None:
+            job["payload"] = json.loads(await jobs.open_payload(db, job_id, reason=reason, who=who))
     parts: dict[str, Any] = {
         "stages": stages,
         "moves": moves,

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -46,7 +45,7 @@ def _row(found: dict[str, Any]) -> dict[str, Any]:
         "cadence": str(Cadence(found["every"], found["cron"], found["timezone"])),
         "state": _state(found),
     }
-    return {**found, "payload": json.loads(found["payload"]), **shown}
+    return {**found, **shown}
 
 
 def _state(found: dict[str, Any]) -> str:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 import typer
 
 from penstock.cli import applications
-from penstock.cli.common import WORKER, Json, Who, database, print_facts, print_json, run, show
+from penstock.cli.common import OPERATOR, Json, Who, database, print_facts, print_json, run, show
 from penstock.cli.exits import USAGE, fail, told
 from penstock.contract.errors import NotFound
 from penstock.contract.policies import Limits, Rate
@@ -63,18 +63,28 @@ def _row(found: dict[str, Any]) -> dict[str, Any]:
 
 @app.command()
 def sync(application: applications.Application = None, *, as_json: Json = False) -> None:
-    """Write the policies of your application to the database, so that SQL callers can enqueue."""
+    """Write the policies of your application to the database, so that SQL callers can enqueue.
+
+    A worker's login registers types and tightens them. Retention, audit, steps,
+    enqueue_role, limits and the daily cap are loosened by an operator's login.
+    """
+    from penstock.store import types
+
     with told():
         found = applications.load(application)
-        applications.login(found, WORKER)
+        applications.login(found, OPERATOR)
 
-    async def write() -> list[str]:
+    async def write() -> tuple[list[str], dict[str, list[str]]]:
+        names = sorted(job_type.name for job_type in found.types)
         async with found:
             await found.sync_types()
-        return sorted(job_type.name for job_type in found.types)
+            held = await types.waiting(found.pool)
+        return names, {name: held[name] for name in names if name in held}
 
-    names = run(write())
+    names, held = run(write())
     print_json(names) if as_json else typer.echo(f"{len(names)} types are in the database: {', '.join(names)}")
+    for name, values in held.items():
+        typer.echo(f"{name}: {', '.join(values)} wait for a sync by a login of penstock_operator.", err=True)
 
 
 @app.command()

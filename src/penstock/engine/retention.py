@@ -1,7 +1,8 @@
 """Retention: what has been kept long enough goes, a small set at a time (C-67).
 
 How long finished jobs and their keys stay is the type's policy; audit, spend,
-runs, batches, attempts, skips and alerts go by the settings. Kept whatever
+runs, batches, attempts, skips and alerts go by the settings, and never sooner
+than `penstock.retention` says, which only operators write (C-68). Kept whatever
 their age: a job whose dead letter is not resolved, the original of a replay
 that is still there, an alert that nobody has acknowledged, an effect in doubt.
 The audit outlives its job.
@@ -19,7 +20,7 @@ from penstock.store.transactions import begun
 from penstock.telemetry import events
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from penstock.settings import Settings
     from penstock.store.claims import Db
@@ -39,6 +40,7 @@ async def prune(db: Db, settings: Settings, progress: Progress | None = None) ->
     removed: dict[str, int] = {}
     audit = timedelta(days=settings.keep_audit_days)
     runs, alerts = timedelta(days=settings.keep_runs_days), timedelta(days=settings.keep_alerts_days)
+    await _report_held(db, {"audit": audit, "runs": runs, "alerts": alerts})
 
     def tell(what: str, count: int) -> None:
         removed[what] = removed.get(what, 0) + count
@@ -50,13 +52,22 @@ async def prune(db: Db, settings: Settings, progress: Progress | None = None) ->
     await _found("audit", lambda: store.old_audit(db, audit), lambda some: store.prune_audit(db, some, audit), tell)
     for what, keep in (
         ("dead_letters", audit), ("attempts", runs), ("runs", runs), ("skips", runs), ("workers", runs),
-        ("alerts", alerts), ("batches", runs), ("spend", audit), ("keys", None), ("rates", None),
+        ("alerts", alerts), ("batches", runs), ("spend", audit), ("operator_events", audit), ("keys", None),
+        ("rates", None),
     ):  # fmt: skip
         await _old(db, what, keep, tell)
     for what, count in removed.items():
         if count:
             events.rows_pruned(what, count)
     return removed
+
+
+async def _report_held(db: Db, asked: Mapping[str, timedelta]) -> None:
+    """Say which settings ask for less than what is stored: the stored spans rule until an operator changes them."""
+    stored = await store.spans(db)
+    for what, keep in asked.items():
+        if what in stored and keep < stored[what]:
+            events.retention_held(what, keep.days, stored[what].days)
 
 
 async def _found(

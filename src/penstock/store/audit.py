@@ -1,4 +1,4 @@
-"""The audit: every move of a job whose type asks for it, written by the database itself (A-07)."""
+"""The audit, written by the database itself: moves of jobs whose type asks for it (A-07), acts of operators (C-68)."""
 
 from __future__ import annotations
 
@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from datetime import datetime
     from uuid import UUID
+
+    import asyncpg
 
     from penstock.store.claims import Db
 
@@ -35,3 +37,13 @@ async def trail(db: Db, job_id: UUID) -> list[Entry]:
         job_id,
     )
     return [Entry(*row) for row in rows]
+
+
+async def acts(db: Db, action: str | None, limit: int) -> list[asyncpg.Record]:
+    """What operators did, the newest first: the login that did it, and the name that it gave."""
+    return await db.fetch(
+        "select at, db_user::text as db_user, actor, action, subject::text as subject, reason "
+        "from penstock.operator_events where $1::text is null or action = $1 order by event_id desc limit $2",
+        action,
+        limit,
+    )

@@ -1,31 +1,33 @@
 """Dead letters: finding them, locking one, and writing a step of the work on it.
 
-Which step may be taken is decided above; here a step and its trace are one
-statement, so there is never one without the other.
+Which step may be taken is decided above, with words for people, and by the
+database, for every caller. A step and its trace are one function there, so
+there is never one without the other.
 """
 
 from __future__ import annotations
 
 import json
-from contextlib import asynccontextmanager
-from dataclasses import dataclass, fields, replace
+from contextlib import asynccontextmanager, contextmanager
+from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Any, Final
 
+import asyncpg
+
 from penstock.contract.dead_letters import Cause, DeadLetter, LetterState
-from penstock.contract.errors import NotFound
+from penstock.contract.errors import NotFound, StepRefused
 from penstock.contract.statuses import Status
 from penstock.store.statements import sql
 from penstock.store.transactions import transaction
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Mapping, Sequence
+    from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
     from datetime import datetime, timedelta
     from uuid import UUID
 
-    import asyncpg
-
     from penstock.store.claims import Db, Transaction
 
+STEP_REFUSED: Final = "PS020"
 _COLUMNS: Final = tuple(column.name for column in fields(DeadLetter))
 
 
@@ -119,38 +121,39 @@ async def events(db: Db, dead_letter_id: UUID) -> list[Event]:
 async def locked(db: Db, dead_letter_id: UUID) -> AsyncIterator[tuple[Transaction, DeadLetter]]:
     """A transaction that holds the letter: of two operators one waits and then sees what the other did."""
     async with transaction(db) as tx:
-        await tx.execute("select from penstock.dead_letters where dead_letter_id = $1 for update", dead_letter_id)
+        await tx.execute("select penstock.lock_dead_letter($1)", dead_letter_id)
         yield tx, await get(tx, dead_letter_id)
 
 
 async def record(
     tx: Transaction, letter: DeadLetter, step: str, operator: str, detail: Mapping[str, Any], **changes: Any
 ) -> None:
-    """Write *step* with its trace; *changes* are the fields it sets."""
-    after = replace(letter, **changes)
-    await tx.execute(
-        sql("dead_letters/step"),
-        after.dead_letter_id,
-        after.state,
-        after.cause,
-        after.remediation,
-        after.ticket,
-        after.replay_safe,
-        after.notes,
-        step,
-        operator,
-        json.dumps(detail),
-    )
+    """Write *step* with its trace; *changes* are the fields it sets. The database looks at the step once more."""
+    evidence = (changes.get(name) for name in ("cause", "remediation", "ticket", "replay_safe", "notes"))
+    with _refusals():
+        await tx.execute(sql("dead_letters/step"), letter.dead_letter_id, step, operator, json.dumps(detail), *evidence)
 
 
 async def start_replay(
     tx: Transaction, letter: DeadLetter, job_id: UUID, *, full_restart: bool, operator: str
 ) -> Started:
     """Put in the replay of *letter* as *job_id*."""
-    row = await tx.fetchrow(sql("dead_letters/replay"), letter.dead_letter_id, full_restart, job_id, operator)
-    if row is None:
+    with _refusals():
+        row = await tx.fetchrow(sql("dead_letters/replay"), letter.dead_letter_id, full_restart, job_id, operator)
+    if row is None or row["job_id"] is None:
         raise NotFound("job", letter.job_id)
     return Started(*row)
+
+
+@contextmanager
+def _refusals() -> Iterator[None]:
+    """A step that the database refuses, in the words of the rules above it."""
+    try:
+        yield
+    except asyncpg.PostgresError as error:
+        if error.sqlstate != STEP_REFUSED:
+            raise
+        raise StepRefused(str(error)) from None
 
 
 def _letter(row: asyncpg.Record) -> DeadLetter:

@@ -103,10 +103,10 @@ async def plain_connection(dsn: str, *, statements: int = 0) -> asyncpg.Connecti
 
 def checks(patient: Patient) -> list[Check]:
     """The checks that make sense for *patient*: without a schema there is no work to look at."""
-    from penstock.store.checks import login, schema, server, session, work
+    from penstock.store.checks import login, schema, server, session, walls, work
 
     always = [*server.CHECKS, *login.CHECKS, *session.CHECKS, *schema.ALWAYS]
-    return [*always, *schema.CHECKS, *work.CHECKS] if patient.has_schema else always
+    return [*always, *schema.CHECKS, *work.CHECKS, *walls.CHECKS] if patient.has_schema else always
 
 
 async def _looked(check: Check, patient: Patient) -> list[Finding]:

@@ -103,11 +103,19 @@ def poke_statement(channel: str, job_type: str) -> str | None:
 
 
 async def get(db: Db, job_id: UUID) -> asyncpg.Record:
-    """One job with all its columns."""
-    row: asyncpg.Record | None = await db.fetchrow("select * from penstock.jobs where job_id = $1", job_id)
+    """One job with everything but its payload, which `open_payload` gives to those who say why."""
+    row: asyncpg.Record | None = await db.fetchrow(sql("jobs/get"), job_id)
     if row is None:
         raise NotFound("job", job_id)
     return row
+
+
+async def open_payload(db: Db, job_id: UUID, *, reason: str, who: str) -> str:
+    """The payload of a job as JSON; who opened it, and why, is kept (C-68)."""
+    opened: str | None = await db.fetchval("select penstock.open_payload($1, $2, $3)::text", job_id, reason, who)
+    if opened is None:
+        raise NotFound("job", job_id)
+    return opened
 
 
 async def cancel(db: Db, job_id: UUID, *, who: str, why: str | None) -> str:

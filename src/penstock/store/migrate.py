@@ -27,7 +27,7 @@ from penstock.contract.errors import DatabaseUnavailable, MigrationFailed, Schem
 from penstock.store import schema
 from penstock.store.connect import unavailable
 from penstock.store.lines import ENGINE, Line, lines
-from penstock.store.migrations.guard import BASE, guard
+from penstock.store.migrations.guard import BASE, TAKE_TURN, guard
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -41,7 +41,6 @@ __all__ = ["ENGINE", "Line", "SchemaState", "downgrade", "downgrade_sql", "lines
 OLDEST_SERVER: Final = 15
 LOCK_TIMEOUT: Final = 5.0  # seconds; a migration that cannot get its locks gives up and changes nothing
 TURN: Final = 60.0  # seconds to wait for another migrator, which holds the lock below
-LOCK: Final = "select pg_advisory_xact_lock(hashtext('penstock.migrate'))"
 
 
 @dataclass(frozen=True)
@@ -163,7 +162,7 @@ def _command(config: Config, way: str, revision: str, *, sql: bool = False) -> N
 
 def _write(output: TextIO, steps: Sequence[_Step]) -> None:
     ways = [(step.line, step.way, *_ends(step)) for step in steps]
-    output.write("begin;\n\n")
+    output.write(f"begin;\n\n{TAKE_TURN}\n")
     output.writelines(guard(*way) for way in ways)  # all before the first change: a late refusal is hard to read
     for line, way, start, end in ways:
         _command(_config(line, output=output), way, f"{start}:{end}", sql=True)
@@ -195,7 +194,7 @@ async def _migrate(dsn: str, steps: Sequence[_Step], lock_timeout: float) -> Non
         async with engine.connect() as connection:
             await _refuse_old_server(connection)
             await connection.exec_driver_sql(f"set local lock_timeout = {round(TURN * 1000)}")
-            await connection.exec_driver_sql(LOCK)
+            await connection.exec_driver_sql(TAKE_TURN)
             await connection.exec_driver_sql(f"set local lock_timeout = {max(1, round(lock_timeout * 1000))}")
             for step in steps:
                 await connection.run_sync(_take, step)

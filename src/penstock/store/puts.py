@@ -41,6 +41,7 @@ _REFUSALS: Final[dict[str, tuple[type[EnqueueRefused], str]]] = {
         PayloadRejected,
         "the payload exceeds the max_payload_bytes of type '{job_type}'; store it in a table of yours, enqueue its id",
     ),
+    "PS013": (EnqueueRefused, "the key is not one of type '{job_type}': a stored key begins with its type and a colon"),
     "42501": (
         EnqueueRefused,
         "this login may not enqueue '{job_type}'; use penstock_orchestrator, or the role that the type names",

@@ -8,6 +8,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
+import asyncpg
+
+from penstock.contract.errors import PenstockError
 from penstock.store.statements import sql
 from penstock.store.transactions import transaction
 
@@ -20,6 +23,24 @@ if TYPE_CHECKING:
 
 SET: Final = 1000  # rows per transaction: locks and replication lag stay short
 SCAN: Final = 20_000  # ids found by one look at a table
+
+
+async def spans(db: Db) -> dict[str, timedelta]:
+    """How long each kind of record is kept at least."""
+    return {row["what"]: row["keep"] for row in await listed(db)}
+
+
+async def listed(db: Db) -> list[asyncpg.Record]:
+    """The same, with who set it and when."""
+    return await db.fetch("select what, keep, set_at, set_by, db_user from penstock.retention order by what")
+
+
+async def set_span(db: Db, what: str, keep: timedelta, *, who: str) -> None:
+    """Keep records of *what* for *keep*, a day at least; only operators may."""
+    try:
+        await db.execute("select penstock.set_retention($1, $2, $3)", what, keep, who)
+    except asyncpg.InvalidParameterValueError as error:
+        raise PenstockError(f"{error}; `penstock retention list` shows what there is") from None
 
 
 async def finished_jobs(db: Db) -> list[UUID]:

@@ -20,20 +20,22 @@ ORCHESTRATOR: Final = "penstock_orchestrator"  # enqueues
 WORKER: Final = "penstock_worker"  # claims and records
 FRONTEND: Final = "penstock_frontend"  # reads the public status of its own home
 OPERATOR: Final = "penstock_operator"  # cancels and replays
-ROLES: Final = (ORCHESTRATOR, WORKER, FRONTEND, OPERATOR)
+VIEWER: Final = "penstock_viewer"  # reads states, times, counts and codes
+ROLES: Final = (ORCHESTRATOR, WORKER, FRONTEND, OPERATOR, VIEWER)
 OPTIONS: Final = "login nosuperuser nobypassrls nocreaterole nocreatedb inherit"
 # One right that each role has in a database where `apply_grants` has run, and would lack in any other.
 TOUCHSTONE: Final = {
     ORCHESTRATOR: "has_column_privilege($1, 'penstock.jobs', 'status', 'select')",
     WORKER: "has_any_column_privilege($1, 'penstock.jobs', 'update')",
     FRONTEND: "has_schema_privilege($1, 'penstock', 'usage')",
-    OPERATOR: "has_any_column_privilege($1, 'penstock.dead_letters', 'update')",
+    OPERATOR: "has_function_privilege($1, 'penstock.cancel(uuid, text, text)', 'execute')",
+    VIEWER: "has_column_privilege($1, 'penstock.jobs', 'status', 'select')",
 }
 
 
 @dataclass(frozen=True, slots=True)
 class Role:
-    """One of the four roles, as the cluster and this database know it."""
+    """One of the five roles, as the cluster and this database know it."""
 
     name: str
     exists: bool
@@ -76,7 +78,7 @@ async def apply_grants(owner_dsn: str) -> list[str]:
 
 
 async def listed(dsn: str) -> list[Role]:
-    """The four roles, whether they exist or not."""
+    """The five roles, whether they exist or not."""
     async with _session(dsn) as connection:
         return await look(connection)
 

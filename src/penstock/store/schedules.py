@@ -135,13 +135,7 @@ async def next_due(db: Db, functions: Sequence[str]) -> timedelta | None:
 
 async def listed(db: Db) -> list[asyncpg.Record]:
     """Every schedule; `overdue` when its time is more than a minute past and nobody runs it."""
-    return await db.fetch(
-        "select s.*, s.enabled and s.retired_at is null as active, "
-        "s.enabled and s.retired_at is null and s.next_due_at < penstock.now() - interval '1 minute' "
-        "and coalesce(s.lease_expires_at, '-infinity') <= penstock.now() as overdue, "
-        "coalesce(s.lease_expires_at, '-infinity') > penstock.now() as running "
-        "from penstock.schedules s order by s.schedule"
-    )
+    return await db.fetch(sql("schedules/list"))
 
 
 async def switch(db: Db, schedule: str, *, enabled: bool, next_due: datetime | None = None) -> None:
@@ -169,9 +163,7 @@ async def request(db: Db, schedule: str, who: str) -> None:
 
 async def get(db: Db, schedule: str) -> asyncpg.Record:
     """One schedule."""
-    row: asyncpg.Record | None = await db.fetchrow(
-        "select *, penstock.now() as now from penstock.schedules where schedule = $1", schedule
-    )
+    row: asyncpg.Record | None = await db.fetchrow(sql("schedules/get"), schedule)
     if row is None:
         raise NotFound("schedule", schedule)
     return row

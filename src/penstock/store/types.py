@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import asyncpg
 
@@ -15,6 +15,10 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from penstock.store.claims import Db
+
+
+# Whether this login is an operator's: only then does a policy take effect that is looser than the stored one.
+OPERATES: Final = "select penstock.is_operator()"
 
 
 class Gate(NamedTuple):
@@ -30,8 +34,15 @@ async def sync(db: Db, policies: Iterable[Policy]) -> None:
     """Write *policies* to `penstock.types`; one that has not changed is left alone."""
     by_type = {policy.job_type: policy for policy in policies}
     written = [_written(policy) for policy in by_type.values()]
-    for row in await db.fetch(sql("types/changed"), list(by_type), written):
+    operates = await db.fetchval(OPERATES)
+    for row in await db.fetch(sql("types/changed"), list(by_type), written, operates):
         await _write(db, by_type[row["job_type"]])
+
+
+async def waiting(db: Db) -> dict[str, list[str]]:
+    """What workers asked for and an operator has not synced: the names of the policy's values, by type (C-71)."""
+    rows = await db.fetch(sql("types/pending"))
+    return {row["job_type"]: row["names"] for row in rows}
 
 
 async def announce(db: Db, policy: Policy) -> bool:

@@ -215,6 +215,11 @@ def rows_pruned(what: str, count: int) -> None:
     log.info("rows_pruned", what=what, count=count)
 
 
+def retention_held(what: str, asked_days: int, stored_days: int) -> None:
+    """The settings ask for a shorter retention than is stored; `penstock retention set` changes that."""
+    log.warning("retention_held", what=what, asked_days=asked_days, stored_days=stored_days)
+
+
 def run_skipped(function: str) -> None:
     """Nothing waits for a function, so it is not started: no error (Q-82)."""
     line = f"{function} skipped: no pending items"

@@ -8,14 +8,37 @@ if TYPE_CHECKING:
     from penstock.store.lines import Line
 
 BASE: Final = "base"
-# One migrator at a time, as with `penstock migrate`. The owner of a schema need not have CREATE on the database, which
-# `create schema if not exists` would ask for.
+# One migrator at a time: each locks the version table of the engine, which only its owner can lock against others. (An
+# advisory lock could be held by any login.) The first one makes it; a second one that makes it at the same moment waits
+# for the other's commit and finds it made. The owner of a schema need not have CREATE on the database, which `create
+# schema if not exists` would ask for.
+TAKE_TURN: Final = """\
+do $turn$
+begin
+    for attempt in 1 .. 10 loop
+        begin
+            if to_regnamespace('penstock') is null then
+                create schema penstock;
+            end if;
+            if to_regclass('penstock.schema_version') is null then
+                create table penstock.schema_version (
+                    version_num varchar(32) not null constraint schema_version_pkc primary key);
+            end if;
+            lock table penstock.schema_version in share row exclusive mode;
+            return;
+        exception when duplicate_schema or duplicate_table or unique_violation then
+            continue;
+        end;
+    end loop;
+    raise exception 'another migrator makes and removes the schema at the same time' using errcode = '55P03';
+end
+$turn$;
+"""
 _GUARD: Final = """\
 do $guard$
 declare
     found text := 'base';
 begin
-    perform pg_advisory_xact_lock(hashtext('penstock.migrate'));
     if to_regclass('{schema}.schema_version') is not null then
         execute 'select coalesce(max(version_num), ''base'') from {schema}.schema_version' into found;
     end if;

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 FOLDER = Path(__file__).parent / "sql"
+_CREATED = re.compile(r"^create ((?:function|view|trigger) [\w.]+)", re.MULTILINE)
 # A dollar-quoted body, a quoted string, a comment, or the semicolon that ends a statement.
 _TOKEN = re.compile(r"\$(\w*)\$.*?\$\1\$|'(?:[^']|'')*'|--[^\n]*|;", re.DOTALL)
 
@@ -23,13 +24,27 @@ def run(*names: str, folder: Path = FOLDER) -> None:
     An application passes the folder beside its own versions.
     """
     for name in names:
-        script = (folder / name).read_text()
-        if op.get_context().as_sql:
-            for statement in statements(script):
-                # text() would read `:name` as a parameter; nothing in the files is one.
-                op.execute(sa.text(statement.replace(":", r"\:")))
-        else:
-            _send(script)
+        _run((folder / name).read_text())
+
+
+def _run(script: str) -> None:
+    if not op.get_context().as_sql:
+        _send(script)
+        return
+    for statement in statements(script):
+        # text() would read `:name` as a parameter; nothing in the files is one.
+        op.execute(sa.text(statement.replace(":", r"\:")))
+
+
+def restore(name: str, *objects: str, folder: Path = FOLDER) -> None:
+    """Make *objects*, such as `function penstock.cancel`, as the file *name* of an earlier version has them.
+
+    For the way down: a version that replaced them does not carry a copy.
+    """
+    written = list(statements((folder / name).read_text()))
+    made = {match[1]: statement for statement in written if (match := _CREATED.search(statement))}
+    again = [_CREATED.sub(r"create or replace \1", made[wanted], count=1) for wanted in objects]
+    _run(";\n".join(again))
 
 
 def _send(script: str) -> None:
