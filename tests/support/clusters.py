@@ -94,12 +94,12 @@ def remove_server(server: EmbeddedServer) -> None:
 
 def migrate_template(dsn: str, lines: Sequence[migrate.Line] | None = None) -> None:
     """Bring the database at *dsn* to the newest schema, of all lines unless *lines* are named."""
-    _outside_any_loop(lambda: migrate.upgrade(dsn, to=migrate.lines() if lines is None else lines))
+    outside_any_loop(lambda: migrate.upgrade(dsn, to=migrate.lines() if lines is None else lines))
 
 
 def create_roles(superuser_dsn: str) -> None:
     """Make the four roles, once per server."""
-    _outside_any_loop(lambda: asyncio.run(roles.create_roles(superuser_dsn)))
+    outside_any_loop(lambda: asyncio.run(roles.create_roles(superuser_dsn)))
 
 
 def prepare(server: EmbeddedServer) -> None:
@@ -224,7 +224,7 @@ def _make_template(server: EmbeddedServer) -> None:
         admin.execute(f"alter database {TEMPLATE} allow_connections false")
 
 
-def _outside_any_loop(call: Callable[[], object]) -> None:
+def outside_any_loop(call: Callable[[], object]) -> None:
     """Run *call* in a thread of its own: it starts an event loop, and the test may have one."""
     with ThreadPoolExecutor(max_workers=1) as pool:
         pool.submit(call).result()

@@ -30,56 +30,56 @@ create function penstock.hold_loosening() returns trigger
 as $$
 declare
     asked constant jsonb := new.policy;
-    held text[][] := '{}';
-    path text[];
+    held text[] := '{}'; -- paths within the policy, their parts joined by commas
+    path text;
 begin
     if penstock.is_operator() then
         return new;
     end if;
     if old.audited and not new.audited then
         new.audited := true;
-        held := held || array[['audit', null]];
+        held := array_append(held, 'audit');
     end if;
     if old.steps_required and not new.steps_required then
         new.steps_required := true;
-        held := held || array[['steps_required', null]];
+        held := array_append(held, 'steps_required');
     end if;
     if coalesce(new.keep_finished < old.keep_finished, old.keep_finished is null and new.keep_finished is not null) then
         new.keep_finished := old.keep_finished;
-        held := held || array[['keep_finished', null]];
+        held := array_append(held, 'keep_finished');
     end if;
     if coalesce(new.keep_keys < old.keep_keys, old.keep_keys is null and new.keep_keys is not null) then
         new.keep_keys := old.keep_keys;
-        held := held || array[['keep_keys', null]];
+        held := array_append(held, 'keep_keys');
     end if;
     if old.enqueue_role is not null and new.enqueue_role is distinct from old.enqueue_role then
         new.enqueue_role := old.enqueue_role;
-        held := held || array[['enqueue_role', null]];
+        held := array_append(held, 'enqueue_role');
     end if;
     if old.max_running is not null and coalesce(new.max_running > old.max_running, true) then
         new.max_running := old.max_running;
-        held := held || array[['limits', 'running']];
+        held := array_append(held, 'limits,running');
     end if;
     if penstock.looser_rate(new.rate_count, new.rate_period, old.rate_count, old.rate_period) then
         new.rate_count := old.rate_count;
         new.rate_period := old.rate_period;
-        held := held || array[['limits', 'rate']];
+        held := array_append(held, 'limits,rate');
     end if;
     if old.key_max_running is not null and coalesce(new.key_max_running > old.key_max_running, true) then
         new.key_max_running := old.key_max_running;
-        held := held || array[['limits', 'key_running']];
+        held := array_append(held, 'limits,key_running');
     end if;
     if penstock.looser_rate(new.key_rate_count, new.key_rate_period, old.key_rate_count, old.key_rate_period) then
         new.key_rate_count := old.key_rate_count;
         new.key_rate_period := old.key_rate_period;
-        held := held || array[['limits', 'key_rate']];
+        held := array_append(held, 'limits,key_rate');
     end if;
     if penstock.daily_cap(old.policy) is not null
        and coalesce(penstock.daily_cap(new.policy) > penstock.daily_cap(old.policy), true) then
-        held := held || array[['daily_spend_cap', null]];
+        held := array_append(held, 'daily_spend_cap');
     end if;
-    foreach path slice 1 in array held loop
-        new.policy := penstock.keep_stored(new.policy, old.policy, array_remove(path, null));
+    foreach path in array held loop
+        new.policy := penstock.keep_stored(new.policy, old.policy, string_to_array(path, ','));
     end loop;
     new.pending := case when cardinality(held) > 0 then asked end;
     if new.policy = old.policy then
