@@ -163,7 +163,7 @@ def test_the_command_makes_lists_and_grants(
     run = CliRunner().invoke
     missing = run(cli, ["roles", "list", "--json"])
     assert missing.exit_code == 3
-    assert [row["exists"] for row in json.loads(missing.stdout)] == [False] * 4
+    assert [row["exists"] for row in json.loads(missing.stdout)] == [False] * 5
 
     made = run(cli, ["roles", "create", "--json"])
     assert made.exit_code == 0, made.stderr
@@ -173,7 +173,7 @@ def test_the_command_makes_lists_and_grants(
 
     there = run(cli, ["roles", "list", "--json"])
     assert there.exit_code == 0
-    assert [(row["granted"], row["unsafe"]) for row in json.loads(there.stdout)] == [(True, False)] * 4
+    assert [(row["granted"], row["unsafe"]) for row in json.loads(there.stdout)] == [(True, False)] * 5
     again = run(cli, ["roles", "grant"])
     assert (again.exit_code, again.stdout.startswith("Granted to")) == (0, True)
 
@@ -182,7 +182,7 @@ def test_the_command_takes_passwords_from_a_prompt(
     without_roles: servers.PrivateServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("PENSTOCK_DSN", without_roles.superuser_dsn)
-    answers = "".join(f"{word}\n{word}\n" for word in ("one", "two", "three", "four"))
+    answers = "".join(f"{word}\n{word}\n" for word in ("one", "two", "three", "four", "five"))
     made = CliRunner().invoke(cli, ["roles", "create", "--prompt"], input=answers)
     assert made.exit_code == 0, made.output
     assert all(stored_password(without_roles.superuser_dsn, role) for role in roles.ROLES)

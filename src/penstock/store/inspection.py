@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from penstock.contract.errors import NotFound
+
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from datetime import timedelta
@@ -27,6 +29,14 @@ async def jobs_like(
         key,
         status,
     )
+
+
+async def job(db: Db, job_id: UUID) -> asyncpg.Record:
+    """One job with all its columns, its payload too: for the owner of a test's database."""
+    row: asyncpg.Record | None = await db.fetchrow("select * from penstock.jobs where job_id = $1", job_id)
+    if row is None:
+        raise NotFound("job", job_id)
+    return row
 
 
 async def trail(db: Db, job_id: UUID) -> list[asyncpg.Record]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import asyncpg
 
@@ -15,10 +15,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from penstock.store.claims import Db
-
-
-# Whether this login is an operator's: only then does a policy take effect that is looser than the stored one.
-OPERATES: Final = "select penstock.is_operator()"
 
 
 class Gate(NamedTuple):
@@ -34,8 +30,7 @@ async def sync(db: Db, policies: Iterable[Policy]) -> None:
     """Write *policies* to `penstock.types`; one that has not changed is left alone."""
     by_type = {policy.job_type: policy for policy in policies}
     written = [_written(policy) for policy in by_type.values()]
-    operates = await db.fetchval(OPERATES)
-    for row in await db.fetch(sql("types/changed"), list(by_type), written, operates):
+    for row in await db.fetch(sql("types/changed"), list(by_type), written):
         await _write(db, by_type[row["job_type"]])
 
 

@@ -9,7 +9,7 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, Any, Final
 
 from penstock.contract.keys import stored_key
-from penstock.store import inspection, jobs, schema
+from penstock.store import inspection, schema
 from penstock.testing.clock import Clock
 from penstock.testing.doomed import die_at
 from penstock.testing.inline import InlineWorker
@@ -185,7 +185,7 @@ class Harness:
     async def job(self, job_id: UUID) -> asyncpg.Record:
         """The job's row."""
         async with self.connection() as db:
-            return await jobs.get(db, job_id)
+            return await inspection.job(db, job_id)
 
     async def status(self, job_id: UUID) -> str:
         """The job's status."""

@@ -198,11 +198,12 @@ async def test_the_traces_of_the_steps_cannot_be_rewritten(office: Office) -> No
 @pytest.mark.contract("E-33")
 async def test_hand_typed_sql_cannot_skip_the_evidence(office: Office) -> None:
     letter = await office.dead("notify")
+    step = "update penstock.dead_letters set state = $2 where dead_letter_id = $1"
     for state in ("triaged", "remediated", "validated", "replaying", "resolved"):
         with pytest.raises(asyncpg.CheckViolationError):
-            await office.db.execute(
-                "update penstock.dead_letters set state = $2 where dead_letter_id = $1", letter, state
-            )
+            await office.h.app.pool.execute(step, letter, state)  # the owner's
+        with pytest.raises(asyncpg.InsufficientPrivilegeError):
+            await office.db.execute(step, letter, state)
 
 
 @pytest.mark.contract("R-18")

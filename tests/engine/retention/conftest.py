@@ -13,6 +13,7 @@ import pytest
 from penstock import Audit, Failed, FailureClass, Job, Penstock
 from penstock.engine import retention
 from penstock.settings import Settings, load_settings
+from penstock.store import retention as store
 from penstock.testing import Harness
 
 WEEK = timedelta(days=7)
@@ -55,6 +56,8 @@ async def archive(dsn: str) -> AsyncIterator[Archive]:
     settings = load_settings(dsn=dsn, keep_jobs_days=5, keep_audit_days=60, keep_runs_days=30, keep_alerts_days=20)
     async with Harness(app) as h:
         made = Archive(h, settings)
+        for what, days in (("audit", 60), ("runs", 30), ("alerts", 20)):
+            await store.set_span(h.app.pool, what, timedelta(days=days), who="ann")
 
         async def work(job: Job) -> None:
             if made.faults:
