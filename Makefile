@@ -4,6 +4,7 @@ SHELL := /bin/bash
 .DEFAULT_GOAL := help
 
 PG ?=
+REF ?=
 KILLS ?= 100
 LANE_KILLS ?= 500
 HOMES_KILLS ?= 300
@@ -58,6 +59,11 @@ lint: $(READY) ## Style, types and layers: ruff, mypy strict, import-linter
 bench: $(READY) ## Penstock beside its peers, one table of ratios
 	@$(UV) sync --quiet --locked --all-extras --group bench
 	@$(BIN)/python -m bench $(ARGS)
+
+.PHONY: bench-against
+bench-against: $(READY) ## This tree beside that of a commit, in interleaved pairs: is it slower? (REF= ARGS=)
+	@test -n "$(REF)" || { echo "Name what to compare with, a commit, branch or tag: make bench-against REF=main"; exit 2; }
+	@$(BIN)/python -m bench.against $(REF) $(ARGS)
 
 .PHONY: chaos
 chaos: $(READY) ## Kill workers, the batch lane and deliveries; check the history (KILLS= LANE_KILLS= DELIVERIES= SEED=)

@@ -45,9 +45,9 @@ class Reading:
         return max(0.0, used / available) if available > 0 else 0.0
 
 
-async def calm(server: int) -> None:
-    """Wait until the machine is ours, or until patience ends; the reading afterwards tells which."""
-    deadline = time.monotonic() + PATIENCE
+async def calm(server: int, patience: float = PATIENCE) -> None:
+    """Wait until the machine is ours, or until *patience* ends; the reading afterwards tells which."""
+    deadline = time.monotonic() + patience
     while time.monotonic() < deadline:
         reading = Reading.now(server)
         await asyncio.sleep(LOOK)

@@ -14,7 +14,7 @@ from bench.bars import ENOUGH
 from bench.contestant import Contestant
 from bench.crew import Crew, WorkerFailed, cpu_of
 from bench.measures import Measures
-from bench.outside import Reading, calm
+from bench.outside import PATIENCE, Reading, calm
 from bench.server import Server
 
 
@@ -33,6 +33,7 @@ class Sizes:
     horizon: int = 200_000
     memory: int = 500_000
     lease: float = 5.0
+    patience: float = PATIENCE  # seconds to wait for a calm machine before each measurement
     small: bool = False  # too little to say anything about speed
 
     @property
@@ -109,6 +110,10 @@ class Run:
             await client.many(numbers, less_urgent=less_urgent)
             return len(numbers) / (time.perf_counter() - began)
 
+    async def calm(self) -> None:
+        """Wait until the machine is ours, as long as the run's patience lasts."""
+        await calm(self.server.pid, self.sizes.patience)
+
     def reading(self) -> Reading:
         """A mark from which the load from outside is counted."""
         return Reading.now(self.server.pid)
@@ -123,7 +128,7 @@ class Run:
         await self.enqueue(contestant, database, range(jobs), less_urgent=less_urgent)
         await self.server.settle(database)
         async with self.hire(contestant, database, jobs=jobs, count=processes) as crew:
-            await calm(self.server.pid)
+            await self.calm()
             before, reading = crew.cpu_seconds(), self.reading()
             crew.release()
             await crew.until(lambda: crew.board.total() >= jobs, "drain", 300)

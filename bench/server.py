@@ -137,3 +137,14 @@ class Server:
             "select xact_commit + xact_rollback from pg_stat_database where datname = $1", database
         )
         return int(value)
+
+
+class Guest(Server):
+    """The same server as another process sees it: used, neither started nor removed."""
+
+    async def __aenter__(self) -> Self:
+        self.admin = await self.connect("postgres")
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.admin.close()

@@ -16,7 +16,6 @@ from typing import Final
 
 from bench.contestant import Client, Contestant
 from bench.crew import Crew
-from bench.outside import calm
 from bench.run import Run
 
 WARM_UP: Final = 5
@@ -43,7 +42,7 @@ async def latency(run: Run, contestant: Contestant) -> None:
             await _pick_up(crew, client, number)
         await asyncio.sleep(1.0)
         first = await run.server.admin.fetchval(_XID)
-        await calm(run.server.pid)
+        await run.calm()
         reading = run.reading()
         calls = await _calls(crew, client, jobs)
         outside = reading.outside_since()

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence
 
 from bench.contestant import Contestant
-from bench.outside import calm
 from bench.run import Run
 
 
@@ -17,7 +17,7 @@ async def enqueue(run: Run, contestant: Contestant) -> None:
         contestant.client(run.server.dsn(database)) as client,
     ):
         await client.one(0)
-        await calm(run.server.pid)
+        await run.calm()
         reading, began = run.reading(), time.perf_counter()
         for number in range(jobs):
             await client.one(number)
@@ -32,7 +32,7 @@ async def bulk(run: Run, contestant: Contestant) -> None:
     fast = contestant.share >= 1
     jobs = run.sizes.bulk if fast else run.share(contestant, run.sizes.bulk // 5)
     async with run.server.database(contestant) as database:
-        await calm(run.server.pid)
+        await run.calm()
         reading = run.reading()
         rate = await run.enqueue(contestant, database, range(jobs))
         outside = reading.outside_since()
@@ -40,10 +40,10 @@ async def bulk(run: Run, contestant: Contestant) -> None:
     run.say(contestant, f"bulk {rate:,.0f}/s ({jobs:,} jobs)")
 
 
-async def drain(run: Run, contestant: Contestant) -> None:
-    """No-op jobs that were already waiting."""
+async def drain(run: Run, contestant: Contestant, crews: Sequence[int] = (1, 2)) -> None:
+    """No-op jobs that were already waiting, for each number of worker processes in *crews*."""
     jobs = run.share(contestant, run.sizes.jobs)
-    for processes in (1, 2):
+    for processes in crews:
         async with run.server.database(contestant) as database:
             result = await run.drain(contestant, database, jobs, processes=processes)
         run.measures.record(contestant.name, f"drain{processes}", result.rate, outside=result.outside)

@@ -1,0 +1,1 @@
+"""The bench: its arithmetic, and that it runs."""
