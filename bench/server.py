@@ -88,7 +88,7 @@ class Server:
         """A database with the contestant's schema and nothing else; dropped at the end."""
         template = await self._template(contestant)
         name = f"{template}_{next(self._numbers)}"
-        await self.admin.execute(f'create database "{name}" template "{template}" owner {ROLE}')
+        await self._create(name, f'template "{template}"')
         try:
             yield name
         finally:
@@ -99,11 +99,15 @@ class Server:
         name = "t_" + re.sub(r"\W", "_", contestant.schema_of or contestant.name)
         if name not in self._templates:
             await self._drop(name)  # what a set-up that failed left behind
-            await self.admin.execute(f'create database "{name}" owner {ROLE}')
+            await self._create(name)
             await contestant.setup(self.dsn(name))
             await self._disconnect_all(name)
             self._templates.add(name)
         return name
+
+    async def _create(self, name: str, options: str = "") -> None:
+        await self.admin.execute(f'create database "{name}" owner {ROLE} {options}')
+        await self.admin.execute(f'revoke temporary on database "{name}" from public')
 
     async def _drop(self, name: str) -> None:
         await self.admin.execute(f'drop database if exists "{name}" with (force)')

@@ -12,6 +12,7 @@ from typer.testing import CliRunner
 from penstock.cli import cli
 from penstock.embedded import EmbeddedServer
 from penstock.engine import births
+from tests.support import clusters
 from tests.support.desk import Desk
 from tests.support.processes import SAMPLE, run_penstock
 
@@ -111,7 +112,7 @@ def test_a_pid_that_another_process_has_got_does_not_keep_a_name(desk: Desk) -> 
 @pytest.fixture
 def bare(shared_server: EmbeddedServer, admin: psycopg.Connection[Any]) -> Iterator[str]:
     """A database without a schema."""
-    admin.execute("create database bare owner penstock")
+    clusters.create(admin, "bare")
     yield shared_server.url("penstock_worker", "bare")
     admin.execute("drop database bare with (force)")
 

@@ -20,21 +20,21 @@ from penstock.embedded.accounts import Account
 from tests.support import clusters, seeds
 
 as_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root can become somebody else")
-NOBODY = pwd.getpwnam("nobody")
+STRANGER = pwd.getpwnam("daemon")
 
 # Everything is imported before the rights are dropped: the interpreter itself may live where only root gets in.
-AS_NOBODY = f"""
+AS_STRANGER = f"""
 import os, sys
 import psycopg
 from pathlib import Path
 from penstock.embedded import Binaries, EmbeddedServer
-os.setgroups([]); os.setgid({NOBODY.pw_gid}); os.setuid({NOBODY.pw_uid})
+os.setgroups([]); os.setgid({STRANGER.pw_gid}); os.setuid({STRANGER.pw_uid})
 server = EmbeddedServer(Path(sys.argv[1]), Binaries(Path(sys.argv[2])))
 """
 
 
-def run_as_nobody(code: str, home: Path, programs: Binaries) -> str:
-    command = [sys.executable, "-c", AS_NOBODY + code, str(home), str(programs.directory)]
+def run_as_stranger(code: str, home: Path, programs: Binaries) -> str:
+    command = [sys.executable, "-c", AS_STRANGER + code, str(home), str(programs.directory)]
     done = subprocess.run(command, capture_output=True, text=True, check=False, cwd="/")
     assert done.returncode == 0, done.stderr
     return done.stdout
@@ -58,8 +58,8 @@ def running(embedded: EmbeddedServer) -> EmbeddedServer:
 
 @pytest.fixture
 def for_anyone(home: Path) -> Binaries:
-    """The packaged programs at a place that nobody can reach too."""
-    stranger = Account("nobody", NOBODY.pw_uid, NOBODY.pw_gid, switch=True)
+    """The packaged programs at a place that every account can reach."""
+    stranger = Account("daemon", STRANGER.pw_uid, STRANGER.pw_gid, switch=True)
     (home / "for-anyone").mkdir()
     return packaged().within_reach(stranger, home / "for-anyone")
 
@@ -207,7 +207,7 @@ def test_a_version_that_is_not_installed_says_what_to_install() -> None:
 
 @as_root
 def test_a_path_with_a_directory_that_one_may_not_enter_is_looked_through_all_the_same(closed_directory: Path) -> None:
-    printed = run_as_nobody(
+    printed = run_as_stranger(
         "from penstock.embedded import installed\n"
         f"os.environ['PATH'] = '{closed_directory / 'bin'}'\n"
         "try:\n    installed(99)\nexcept Exception as error:\n    print(error)\n",
@@ -227,8 +227,8 @@ def test_root_runs_the_server_as_somebody_without_rights(looked_at: EmbeddedServ
 def test_a_plain_user_runs_a_server_of_their_own(home: Path, for_anyone: Binaries) -> None:
     theirs = home / "theirs"
     theirs.mkdir(mode=0o700)
-    os.chown(theirs, NOBODY.pw_uid, NOBODY.pw_gid)
-    printed = run_as_nobody(
+    os.chown(theirs, STRANGER.pw_uid, STRANGER.pw_gid)
+    printed = run_as_stranger(
         "server.hold()\n"
         "print(psycopg.connect(server.url()).execute('select current_user').fetchone()[0])\n"
         "server.release()\n"
@@ -242,10 +242,10 @@ def test_a_plain_user_runs_a_server_of_their_own(home: Path, for_anyone: Binarie
 @as_root
 def test_root_serves_a_users_home_as_that_user_and_does_not_lock_them_out(home: Path, for_anyone: Binaries) -> None:
     home.chmod(0o700)
-    os.chown(home, NOBODY.pw_uid, NOBODY.pw_gid)
+    os.chown(home, STRANGER.pw_uid, STRANGER.pw_gid)
     EmbeddedServer(home, for_anyone).start(pin=True)
 
-    printed = run_as_nobody(
+    printed = run_as_stranger(
         "server.hold()\n"
         "print(psycopg.connect(server.url()).execute('select current_user').fetchone()[0])\n"
         "server.release()\n"
@@ -260,7 +260,7 @@ def test_root_serves_a_users_home_as_that_user_and_does_not_lock_them_out(home: 
 def test_a_stranger_is_turned_away_even_when_the_directory_is_opened(running: EmbeddedServer) -> None:
     running.home.socket.chmod(0o755)
     (running.home.socket / ".s.PGSQL.5432").chmod(0o777)
-    printed = run_as_nobody(
+    printed = run_as_stranger(
         f"try:\n    psycopg.connect({running.url()!r})\nexcept psycopg.OperationalError as error:\n    print(error)\n",
         running.path,
         packaged(),
@@ -270,7 +270,7 @@ def test_a_stranger_is_turned_away_even_when_the_directory_is_opened(running: Em
 
 @as_root
 def test_somebody_elses_home_is_refused_by_name(looked_at: EmbeddedServer) -> None:
-    printed = run_as_nobody(
+    printed = run_as_stranger(
         "try:\n    server.hold()\nexcept Exception as error:\n    print(error)\n", looked_at.path, packaged()
     )
     assert f"{looked_at.path} belongs to somebody else" in printed

@@ -199,7 +199,7 @@ def test_a_pid_file_that_names_no_server_does_not_keep_one_from_starting(
     embedded.stop()
     pid_file = embedded.home.data / "postmaster.pid"
     pid_file.write_text(content)
-    embedded.account.give(pid_file)
+    os.chown(pid_file, *embedded.account.owner)
 
     embedded.start()
     assert query(embedded, "select 1") == (1,)

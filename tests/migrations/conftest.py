@@ -34,7 +34,7 @@ def _installed(group: str) -> list[EntryPoint]:
 def empty(shared_server: EmbeddedServer, admin: psycopg.Connection[Any]) -> Iterator[clusters.Database]:
     """A database without any schema of ours."""
     made = clusters.Database(f"test_{uuid4().hex}", shared_server)
-    admin.execute(f"create database {made.name} owner penstock")
+    clusters.create(admin, made.name)
     yield made
     clusters.drop(made, admin)
 

@@ -120,7 +120,7 @@ def template_from(
     """Make another template from *base*, once for all processes of a run; *furnish* gets its owner's DSN."""
     with exclusive(server.path / f"{name}.lock"):
         if not admin.execute("select from pg_database where datname = %s", [name]).fetchall():
-            admin.execute(f"create database {name} template {base} owner penstock")
+            create(admin, name, f"template {base}")
             furnish(server.url(database=name))
             admin.execute(f"alter database {name} allow_connections false")
     return name
@@ -129,8 +129,14 @@ def template_from(
 def clone(server: EmbeddedServer, admin: psycopg.Connection[Any], template: str = TEMPLATE) -> Database:
     """Make a fresh database from the template."""
     name = f"test_{uuid4().hex}"
-    admin.execute(f"create database {name} template {template} owner penstock strategy file_copy")
+    create(admin, name, f"template {template} strategy file_copy")
     return Database(name, server)
+
+
+def create(admin: psycopg.Connection[Any], name: str, options: str = "") -> None:
+    """Make a database as the embedded server would have it: its owner's, closed to temporary objects of others."""
+    admin.execute(f"create database {name} owner penstock {options}")
+    admin.execute(f"revoke temporary on database {name} from public")
 
 
 def drop(database: Database, admin: psycopg.Connection[Any]) -> None:
@@ -216,10 +222,10 @@ def _temporary() -> Path:
 
 def _make_template(server: EmbeddedServer) -> None:
     with psycopg.connect(server.superuser_url("postgres"), autocommit=True) as admin:
-        admin.execute(f"create database {BARE_TEMPLATE} owner penstock")
+        create(admin, BARE_TEMPLATE)
         migrate_template(server.url(database=BARE_TEMPLATE), [migrate.ENGINE])
         admin.execute(f"alter database {BARE_TEMPLATE} allow_connections false")
-        admin.execute(f"create database {TEMPLATE} template {BARE_TEMPLATE} owner penstock")
+        create(admin, TEMPLATE, f"template {BARE_TEMPLATE}")
         migrate_template(server.url(database=TEMPLATE))
         admin.execute(f"alter database {TEMPLATE} allow_connections false")
 

@@ -103,7 +103,7 @@ def _start(binary: str, home: Path, dsn: str, size: int) -> PgBouncer | None:
     )
     log.touch()
     for path in (home, log, users, ini):
-        account.give(path)
+        os.chown(path, *account.owner)
     process = subprocess.Popen(
         [binary, "--quiet", str(ini)], stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL, **account.subprocess_options,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -97,7 +98,7 @@ def replicated(primary: servers.PrivateServer) -> Pair:
     pair.on_primary("select pg_reload_conf()")
     copy.home.create(copy.account)
     copy.home.data.mkdir(mode=0o700)
-    copy.account.give(copy.home.data)
+    os.chown(copy.home.data, *copy.account.owner)
     copied = ("-X", "stream", "-c", "fast", "--no-sync", "-R", "-d", f"host={socket} port=5432 user=postgres")
     copy._programs.run(copy.account, "pg_basebackup", "-D", str(copy.home.data), *copied)
     copy.start()

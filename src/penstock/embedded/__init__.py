@@ -6,7 +6,8 @@ starts it, the last one that ends cleanly stops it, and a process killed with
 -9 leaves it running for the next. `penstock db start` pins it until
 `penstock db stop`.
 
-    accounts   which operating system account runs the server
+    accounts   which operating system account runs the server, and how it is made
+    folders    directories by descriptor: root follows no link in one that others own
     binaries   where PostgreSQL's programs are, and how one is run
     home       the directory: its layout, its lock, its holders
     cluster    making the data directory and its configuration

@@ -28,10 +28,13 @@ class Binaries:
     """One installation of PostgreSQL, named by its bin directory."""
 
     directory: Path
+    known_version: str | None = None  # of a copy: nothing in it is run to ask
 
     @cached_property
     def version(self) -> str:
         """The version the server program reports, such as 18.1."""
+        if self.known_version is not None:
+            return self.known_version
         shown = subprocess.run(
             [self.directory / "postgres", "--version"], capture_output=True, text=True, check=True
         ).stdout
@@ -75,11 +78,17 @@ class Binaries:
         """
         if account.reaches(self.directory):
             return self
+        if account.switch and staging.stat().st_uid != 0:
+            raise EmbeddedServerError(
+                f"the server runs as {account.name!r}, that account cannot reach PostgreSQL's programs in "
+                f"{self.directory}, and root puts no copy of them into a directory that belongs to it. Install "
+                f"Penstock where {account.name!r} can reach it, or set PENSTOCK_HOME to a directory of root's."
+            )
         copy = staging / self.version
         if not copy.exists():
             _copy_installation(self.directory, copy)
         bin_directory = copy / self.directory.relative_to(self.directory.parents[2])
-        return Binaries(bin_directory)
+        return Binaries(bin_directory, self.version)
 
 
 def packaged() -> Binaries:

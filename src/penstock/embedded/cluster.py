@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Final
 
+from penstock.embedded import folders
 from penstock.embedded.accounts import Account
 from penstock.embedded.binaries import Binaries
 from penstock.embedded.errors import EmbeddedServerError
@@ -13,9 +14,26 @@ from penstock.embedded.errors import EmbeddedServerError
 SUPERUSER = "postgres"
 ROLE = "penstock"
 DATABASE = "penstock"
+CONF = "postgresql.conf"
 
 BUILTIN_LOCALES = 17  # first version with collations that no operating system update changes
 MAP_ALL_ROLES = 16  # first version whose pg_ident.conf knows the role name "all"
+
+# Only where it is granted: a server that waits for a replica must not wait for this at every start.
+REVOKE_TEMPORARY: Final = """
+do $$
+declare found text;
+begin
+  if pg_is_in_recovery() then return; end if;
+  for found in
+    select d.datname from pg_database d
+     where exists (select from aclexplode(coalesce(d.datacl, acldefault('d', d.datdba))) a
+                    where a.grantee = 0 and a.privilege_type = 'TEMPORARY')
+  loop
+    execute format('revoke temporary on database %I from public', found);
+  end loop;
+end $$;
+"""
 
 SETTINGS: Final[Mapping[str, str]] = {
     "listen_addresses": "",
@@ -47,18 +65,21 @@ def create(data: Path, binaries: Binaries, account: Account, *, durable: bool) -
     """
     growing = data.with_name("data.partial")
     shutil.rmtree(growing, ignore_errors=True)
-    growing.mkdir(mode=0o700)
-    account.give(growing)
-    wait = () if durable else ("--no-sync",)
-    binaries.run(account, "initdb", "-D", str(growing), "-U", SUPERUSER, *_locale(binaries), *wait)
-    _include_own_settings(growing)
-    binaries.run(account, "postgres", "--single", "-D", str(growing), "template1", stdin=_first_statements())
-    growing.rename(data)
+    with folders.opened(data.parent) as home:
+        home.make(growing.name, account.owner, mode=0o700)
+        wait = () if durable else ("--no-sync",)
+        binaries.run(account, "initdb", "-D", str(growing), "-U", SUPERUSER, *_locale(binaries), *wait)
+        with home.inside(growing.name) as folder:
+            own = (folder.read(CONF) or "") + "\ninclude_if_exists = 'penstock.conf'\n"
+            folder.write(CONF, own, account.owner)
+        binaries.run(account, "postgres", "--single", "-D", str(growing), "template1", stdin=_first_statements())
+        home.rename(growing.name, data.name)
 
 
 def check_version(data: Path, binaries: Binaries) -> None:
     """Refuse a data directory that another major version wrote."""
-    written_by = (data / "PG_VERSION").read_text().strip()
+    with folders.opened_itself(data) as folder:
+        written_by = (folder.read("PG_VERSION") or "?").strip()[:10]
     if written_by != str(binaries.major):
         raise EmbeddedServerError(
             f"{data} was written by PostgreSQL {written_by}, the installed server is "
@@ -70,9 +91,25 @@ def check_version(data: Path, binaries: Binaries) -> None:
 def configure(data: Path, socket: Path, binaries: Binaries, account: Account, extra: Mapping[str, str]) -> None:
     """Write the settings and the door: a private socket, and who may come through it."""
     settings = {**SETTINGS, "unix_socket_directories": str(socket), **extra}
-    _write(data / "penstock.conf", (f"{k} = '{v}'" for k, v in settings.items()), account)
-    _write(data / "pg_hba.conf", [_door(binaries)], account)
-    _write(data / "pg_ident.conf", _visitors(binaries, account), account)
+    files = {
+        "penstock.conf": [f"{k} = '{v}'" for k, v in settings.items()],
+        "pg_hba.conf": [_door(binaries)],
+        "pg_ident.conf": _visitors(binaries, account),
+    }
+    with folders.opened_itself(data) as folder:
+        for name, lines in files.items():
+            folder.write(name, "".join(f"{line}\n" for line in lines), account.owner)
+
+
+def revoke_temporary(socket: Path, binaries: Binaries, account: Account) -> None:
+    """Let no login but a database's owner make temporary objects, in any database of the running server.
+
+    A temporary table or function of a leaked login is a place to hide names in
+    that somebody else's statement would find first. A standby follows its primary.
+    """
+    options = ("--no-psqlrc", "--quiet", "--set=ON_ERROR_STOP=1", "--dbname=template1", "--file=-")
+    at = (f"--host={socket}", "--port=5432", f"--username={SUPERUSER}")
+    binaries.run(account, "psql", *at, *options, stdin=REVOKE_TEMPORARY)
 
 
 def _door(binaries: Binaries) -> str:
@@ -97,11 +134,6 @@ def _locale(binaries: Binaries) -> Iterable[str]:
     return (*common, "--locale-provider=builtin", "--builtin-locale=C.UTF-8")
 
 
-def _include_own_settings(data: Path) -> None:
-    with (data / "postgresql.conf").open("a") as conf:
-        conf.write("\ninclude_if_exists = 'penstock.conf'\n")
-
-
 def _first_statements() -> str:
     """Return what the cluster is born with; applications never log in as superuser.
 
@@ -113,9 +145,3 @@ def _first_statements() -> str:
         f"alter role {ROLE} set search_path to public;\n"
         f"create database {DATABASE} owner {ROLE};\n"
     )
-
-
-def _write(path: Path, lines: Iterable[str], account: Account) -> None:
-    path.write_text("".join(f"{line}\n" for line in lines))
-    path.chmod(0o600)
-    account.give(path)

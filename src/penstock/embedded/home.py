@@ -10,6 +10,7 @@ import fcntl
 import itertools
 import os
 import re
+import shutil
 import tempfile
 import time
 from collections.abc import Iterator
@@ -17,9 +18,18 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+from penstock.embedded import folders
 from penstock.embedded.accounts import Account
 from penstock.embedded.errors import EmbeddedServerError
+from penstock.embedded.folders import Folder
 
+HOLDERS = "holders"
+LOG = "server.log"
+PIN = "pinned"
+RUN = "run"
+STAGING = "binaries"
+LOG_BYTES = 1_000_000
+HOLDER = re.compile(r"\d+\.\d+")
 SOCKET_NAME = ".s.PGSQL.5432"
 SOCKET_PATH_BYTES = 107  # what the kernel accepts, without the closing NUL
 PLAIN_PATH = re.compile(r"[\w/.+-]+", re.ASCII)  # needs no quoting in a DSN or in postgresql.conf
@@ -43,28 +53,28 @@ class Home:
     @property
     def log(self) -> Path:
         """The server log: starts, stops and fatal errors, never a statement."""
-        return self.path / "server.log"
+        return self.path / LOG
 
     @property
     def staging(self) -> Path:
         """Copies of binaries that the server's account cannot reach elsewhere."""
-        return self.path / "binaries"
+        return self.path / STAGING
 
     @property
     def pin(self) -> Path:
         """Exists while the server is to stay up without holders."""
-        return self.path / "pinned"
+        return self.path / PIN
 
     @property
     def socket(self) -> Path:
         """The socket directory; where the path is too long, `run` links to a short one."""
-        run = self.path / "run"
+        run = self.path / RUN
         return run.readlink() if run.is_symlink() else run
 
     @property
     def holders(self) -> Path:
         """One locked file per process that uses the server."""
-        return self.path / "holders"
+        return self.path / HOLDERS
 
     def create(self, account: Account) -> None:
         """Make the home, closed to everyone but its owner and the server's account."""
@@ -74,26 +84,28 @@ class Home:
                 f"PostgreSQL's tools cannot handle the quotes or dollar signs in {self.path}. "
                 "Set PENSTOCK_HOME to a plainer path."
             )
-        if account.switch and self.path.stat().st_uid == 0:
-            self.path.chmod(0o711)
+        with folders.opened(self.path) as home:
+            if account.switch and home.owner[0] == 0:
+                os.fchmod(home.descriptor, 0o711)
         if not account.reaches(self.path):
             raise EmbeddedServerError(
                 f"the server runs as {account.name!r} when you are root, and that account "
                 f"cannot enter {self.path}. Set PENSTOCK_HOME to a directory it can reach, "
                 "such as /var/lib/penstock."
             )
-        self.holders.mkdir(mode=0o700, exist_ok=True)
-        self.staging.mkdir(mode=0o755, exist_ok=True)
-        self.log.touch(mode=0o600)
-        for path in (self.holders, self.staging, self.log):
-            account.give(path)
-        self._open_socket_directory(account)
+        with folders.opened(self.path) as home:
+            home.make(HOLDERS, home.owner, mode=0o700)
+            self._make_staging(home)
+            if not home.is_owned(LOG, account.owner) or home.size(LOG) > LOG_BYTES:
+                home.write(LOG, "", account.owner)
+            self._open_socket_directory(home, account)
 
     @contextmanager
     def locked(self) -> Iterator[None]:
         """Be the only process that starts, stops or counts; wait for the others."""
         self._make(self.path)
-        descriptor = self._open(self.path / "lock")
+        with folders.opened(self.path) as home:
+            descriptor = self._open(home, "lock")
         try:
             _lock_patiently(descriptor, self.path)
             yield
@@ -102,8 +114,8 @@ class Home:
 
     def add_holder(self) -> int:
         """Count this process as a user of the server; closing the descriptor ends it."""
-        path = self.holders / f"{os.getpid()}.{next(_sequence)}"
-        descriptor = self._open(path)
+        with folders.opened(self.path) as home, home.inside(HOLDERS) as holders:
+            descriptor = self._open(holders, f"{os.getpid()}.{next(_sequence)}")
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         return descriptor
 
@@ -111,8 +123,26 @@ class Home:
         """Return the pids that hold the server, and sweep away those that ended."""
         if not self.holders.exists():
             return []
-        alive = [path for path in sorted(self.holders.iterdir()) if not _sweep(path)]
-        return sorted({int(path.name.split(".")[0]) for path in alive})
+        with folders.opened(self.path) as home, home.inside(HOLDERS) as holders:
+            names = [name for name in holders.names() if HOLDER.fullmatch(name)]
+            alive = [name for name in names if not _sweep(holders, name)]
+        return sorted({int(name.split(".")[0]) for name in alive})
+
+    def set_pin(self) -> None:
+        """Say that the server is to stay up without holders."""
+        with folders.opened(self.path) as home:
+            home.write(PIN, "", home.owner)
+
+    def remove_pin(self) -> None:
+        """Take that back; nothing happens when it was not said."""
+        if self.path.exists():
+            with folders.opened(self.path) as home:
+                home.remove(PIN)
+
+    def log_text(self) -> str:
+        """What the server has written about its starts and its end."""
+        with folders.opened(self.path) as home:
+            return home.read(LOG) or ""
 
     def _make(self, path: Path) -> None:
         try:
@@ -124,28 +154,31 @@ class Home:
                 "another server."
             ) from error
 
-    def _open(self, path: Path) -> int:
+    def _open(self, folder: Folder, name: str) -> int:
         """Open or create a lock file that belongs to the owner of the home, also when root made it."""
         try:
-            descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-            os.fchown(descriptor, self.path.stat().st_uid, -1)
+            return folder.open_lock(name)
         except PermissionError:
-            raise EmbeddedServerError(
-                f"the embedded server in {self.path} belongs to somebody else. "
-                "Set PENSTOCK_HOME to a directory of your own, or PENSTOCK_DSN to use another server."
-            ) from None
-        return descriptor
+            raise folders.somebody_elses(self.path) from None
 
-    def _open_socket_directory(self, account: Account) -> None:
-        run = self.path / "run"
-        if not _fits_a_socket(run):
-            if self.socket.is_dir() and self.socket.stat().st_uid == account.uid:
-                return
-            run.unlink(missing_ok=True)
-            run.symlink_to(_short_directory())
-        self.socket.mkdir(mode=0o700, exist_ok=True)
-        self.socket.chmod(0o700)
-        account.give(self.socket)
+    def _make_staging(self, home: Folder) -> None:
+        """Make the place for copies of programs, which only the home's owner writes to: root trusts what is there."""
+        if home.has(STAGING):
+            with home.inside(STAGING) as staging:
+                theirs = staging.owner[0] != home.owner[0]
+            if theirs:
+                shutil.rmtree(self.staging)
+        home.make(STAGING, home.owner, mode=0o755)
+
+    def _open_socket_directory(self, home: Folder, account: Account) -> None:
+        target = home.link_of(RUN)
+        if _fits_a_socket(self.path / RUN):
+            if target is not None:
+                home.remove(RUN)
+            home.make(RUN, account.owner, mode=0o700)
+        elif target is None or not _is_private_to(account, target):
+            home.remove(RUN)
+            home.link(RUN, _short_directory(account))
 
 
 def default_home() -> Path:
@@ -175,13 +208,24 @@ def _fits_a_socket(directory: Path) -> bool:
     return len(os.fsencode(name)) <= SOCKET_PATH_BYTES and bool(PLAIN_PATH.fullmatch(str(name)))
 
 
-def _short_directory() -> Path:
+def _is_private_to(account: Account, directory: Path) -> bool:
+    try:
+        with folders.opened_itself(directory) as folder:
+            return folder.owner[0] == account.uid and folder.is_private
+    except (OSError, EmbeddedServerError):
+        return False
+
+
+def _short_directory(account: Account) -> Path:
     """Make a private directory with a short path and a name nobody can guess or take."""
     for base in (os.environ.get("XDG_RUNTIME_DIR", ""), tempfile.gettempdir(), "/tmp"):  # noqa: S108 - mkdtemp makes a private one below
         if base and os.geteuid() == 0 and base == os.environ.get("XDG_RUNTIME_DIR"):
             continue  # closed to the account that runs root's server
         if base and os.access(base, os.W_OK) and _fits_a_socket(Path(base, "penstock-12345678")):
-            return Path(tempfile.mkdtemp(prefix="penstock-", dir=base))
+            made = Path(tempfile.mkdtemp(prefix="penstock-", dir=base))
+            if account.switch:
+                os.chown(made, *account.owner, follow_symlinks=False)
+            return made
     raise EmbeddedServerError(
         "no directory with a path short enough for a socket; set PENSTOCK_HOME to a shorter path."
     )
@@ -206,13 +250,13 @@ def _try_lock(descriptor: int) -> bool:
     return True
 
 
-def _sweep(path: Path) -> bool:
+def _sweep(holders: Folder, name: str) -> bool:
     """Remove the file of a holder that ended; a living holder's file stays."""
-    descriptor = os.open(path, os.O_RDWR | os.O_CLOEXEC)
+    descriptor = holders.open_existing(name)
     try:
         if not _try_lock(descriptor):
             return False
-        path.unlink()
+        holders.remove(name)
         return True
     finally:
         os.close(descriptor)

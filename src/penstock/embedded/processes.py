@@ -13,6 +13,10 @@ from collections.abc import Iterable
 from contextlib import suppress
 from pathlib import Path
 
+from penstock.embedded import folders
+from penstock.embedded.errors import EmbeddedServerError
+
+PID_FILE = "postmaster.pid"
 READY = "ready"
 STATUS_LINE = 7  # of postmaster.pid: pid, data, start, port, socket, host, memory, status
 
@@ -40,7 +44,8 @@ def is_ready(data: Path) -> bool:
 def lives_in(pid: int, data: Path) -> bool:
     """Tell whether *pid* is alive and works in *data*; zombies and strangers do not."""
     try:
-        return os.path.samestat(Path(f"/proc/{pid}/cwd").stat(), data.stat())
+        here = data.stat(follow_symlinks=os.geteuid() != 0)
+        return os.path.samestat(Path(f"/proc/{pid}/cwd").stat(), here)
     except OSError:
         return False
 
@@ -78,8 +83,12 @@ def clear_traces(data: Path, socket: Path) -> None:
     nothing can own these files.
     """
     if not inhabitants(data):
-        for trace in (data / "postmaster.pid", *socket.glob(".s.PGSQL.*")):
-            trace.unlink(missing_ok=True)
+        with folders.opened_itself(data) as folder:
+            folder.remove(PID_FILE)
+        with folders.opened_itself(socket) as folder:
+            for name in folder.names():
+                if name.startswith(".s.PGSQL."):
+                    folder.remove(name)
 
 
 def _signal_all(pids: Iterable[int], number: signal.Signals) -> None:
@@ -90,6 +99,7 @@ def _signal_all(pids: Iterable[int], number: signal.Signals) -> None:
 
 def _pid_file(data: Path) -> list[str]:
     try:
-        return (data / "postmaster.pid").read_text().splitlines()
-    except OSError:
+        with folders.opened_itself(data) as folder:
+            return (folder.read(PID_FILE) or "").splitlines()
+    except (OSError, EmbeddedServerError):
         return []

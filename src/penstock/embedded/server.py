@@ -15,7 +15,7 @@ from typing import Any
 from urllib.parse import quote
 
 from penstock.embedded import cluster, processes
-from penstock.embedded.accounts import Account, account_for
+from penstock.embedded.accounts import Account, account_for, account_to_start
 from penstock.embedded.binaries import Binaries, packaged, tail
 from penstock.embedded.errors import EmbeddedServerError
 from penstock.embedded.home import Home, default_home
@@ -23,7 +23,6 @@ from penstock.embedded.keeper import Keeper
 
 START_SECONDS = 60
 STOP_SECONDS = 30
-LOG_BYTES = 1_000_000
 
 
 @dataclass(frozen=True)
@@ -80,8 +79,7 @@ class EmbeddedServer:
         with self.home.locked():
             self._ensure_running()
             if pin:
-                self.home.pin.touch(mode=0o600)
-                self.account.give(self.home.pin)
+                self.home.set_pin()
 
     def stop(self, *, force: bool = True) -> bool:
         """Unpin and stop the server; return whether it is down now.
@@ -98,7 +96,7 @@ class EmbeddedServer:
 
     def unpin(self) -> None:
         """Forget an earlier `start(pin=True)`, also of a server that died since."""
-        self.home.pin.unlink(missing_ok=True)
+        self.home.remove_pin()
 
     def hold(self) -> None:
         """Start the server if need be and keep it up until `release`, or until this process ends."""
@@ -161,22 +159,22 @@ class EmbeddedServer:
         if processes.postmaster(self.home.data) is None:
             self._prepare()
             self._launch()
+            cluster.revoke_temporary(self.home.socket, self._programs, self.account)
         else:
             self._await_ready()
 
     def _prepare(self) -> None:
-        self.home.create(self.account)
+        account = account_to_start(self.path)
+        self.home.create(account)
         if not self.home.data.exists():
             durable = self.settings.get("fsync") != "off"
-            cluster.create(self.home.data, self._programs, self.account, durable=durable)
+            cluster.create(self.home.data, self._programs, account, durable=durable)
         cluster.check_version(self.home.data, self._programs)
         processes.evict_orphans(self.home.data)
         processes.clear_traces(self.home.data, self.home.socket)
-        cluster.configure(self.home.data, self.home.socket, self._programs, self.account, self.settings)
+        cluster.configure(self.home.data, self.home.socket, self._programs, account, self.settings)
 
     def _launch(self) -> None:
-        if self.home.log.stat().st_size > LOG_BYTES:
-            os.truncate(self.home.log, 0)
         try:
             self._pg_ctl("start", "-l", str(self.home.log), "-t", str(START_SECONDS))
         except (EmbeddedServerError, subprocess.TimeoutExpired) as error:
@@ -191,7 +189,7 @@ class EmbeddedServer:
             time.sleep(0.05)
 
     def _did_not_start(self) -> EmbeddedServerError:
-        last = tail(self.home.log.read_text(errors="replace"))
+        last = tail(self.home.log_text())
         return EmbeddedServerError(f"the embedded server did not start. The end of {self.home.log}:\n{last}")
 
     def _ensure_stopped(self) -> None:

@@ -26,6 +26,7 @@ async def create(admin_dsn: str, name: str | None = None, *, template: str | Non
         if not await admin.fetchval("select true from pg_database where datname = $1", name):
             copy = f' template "{template}"' if template is not None else ""
             await admin.execute(f'create database "{name}"{copy}')
+            await admin.execute(f'revoke temporary on database "{name}" from public')  # as the embedded server does
     finally:
         await admin.close()
     return name

@@ -22,6 +22,7 @@ from tests.mutants.guards import (
     leasing,
     limits,
     scenarios,
+    walls,
 )
 
 GUARDS: Final = (
@@ -38,4 +39,5 @@ GUARDS: Final = (
     *collecting.GUARDS,
     *deliveries.GUARDS,
     *critics.GUARDS,
+    *walls.GUARDS,
 )

@@ -1,0 +1,65 @@
+"""Walls around a login or an account that has leaked."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from tests.mutants.guard import Guard
+
+EMBEDDED: Final = "src/penstock/embedded"
+LINKS: Final = "tests/embedded/test_links.py"
+ACCOUNTS: Final = "tests/embedded/test_accounts.py"
+
+WRITTEN: Final = """growing = f"{name}.{os.getpid()}.new"
+        with suppress(FileNotFoundError):
+            os.unlink(growing, dir_fd=self.descriptor)
+        descriptor = os.open(growing, os.O_WRONLY | _NEW | _FILE, mode, dir_fd=self.descriptor)"""
+
+GUARDS: Final = (
+    Guard(
+        "root writes a file beside its place",
+        f"{EMBEDDED}/folders.py",
+        WRITTEN,
+        "growing = name\n"
+        "        descriptor = os.open(name, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, mode, dir_fd=self.descriptor)",
+        (f"{LINKS}::test_a_link_in_the_data_directory_is_not_followed",),
+    ),
+    Guard(
+        "root follows no link to a lock",
+        f"{EMBEDDED}/folders.py",
+        "_FILE: Final = os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK",
+        "_FILE: Final = os.O_CLOEXEC | os.O_NONBLOCK",
+        (f"{LINKS}::test_a_link_in_a_users_home_that_cannot_be_replaced_is_refused",),
+    ),
+    Guard(
+        "root follows no link to a directory",
+        f"{EMBEDDED}/folders.py",
+        "follow = follow or os.geteuid() != 0",
+        "follow = True",
+        (
+            f"{LINKS}::test_a_link_in_a_users_home_that_cannot_be_replaced_is_refused",
+            f"{LINKS}::test_a_link_in_the_place_of_the_data_directory_is_refused",
+        ),
+    ),
+    Guard(
+        "root's server is nobody's",
+        f"{EMBEDDED}/accounts.py",
+        "if account.name == SHARED:",
+        "if False:",
+        (f"{ACCOUNTS}::test_data_of_an_account_that_others_share_are_refused_with_the_way_out",),
+    ),
+    Guard(
+        "data of another account are served as that account",
+        f"{EMBEDDED}/accounts.py",
+        'owner = _owner(home) or _owner(home / "data", itself=True)\n    return _switch_to',
+        "owner = _owner(home)\n    return _switch_to",
+        (f"{ACCOUNTS}::test_data_from_before_go_on_under_the_account_they_belong_to",),
+    ),
+    Guard(
+        "temporary objects are the owner's",
+        f"{EMBEDDED}/cluster.py",
+        "execute format('revoke temporary on database %I from public', found);",
+        "null;",
+        (f"{ACCOUNTS}::test_only_a_databases_owner_may_make_temporary_objects",),
+    ),
+)
