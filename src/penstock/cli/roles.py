@@ -32,6 +32,13 @@ def create(
     reset_passwords: Annotated[
         bool, typer.Option("--reset-passwords", help="Also give roles that exist the passwords given.")
     ] = False,
+    revoke_temporary: Annotated[
+        bool,
+        typer.Option(
+            "--revoke-temporary",
+            help="Only the database's owner makes temporary objects from now on; run as that owner.",
+        ),
+    ] = False,
     as_json: Json = False,
 ) -> None:
     """Make the roles that are missing, and give all of them their rights in this database.
@@ -43,7 +50,7 @@ def create(
     where other users of the machine can read them. A role without one logs in
     by other means, such as a certificate or the socket's peer.
     """
-    run(_create(_passwords(prompt=prompt), reset=reset_passwords, as_json=as_json))
+    run(_create(_passwords(prompt=prompt), reset=reset_passwords, revoke=revoke_temporary, as_json=as_json))
 
 
 @app.command()
@@ -58,20 +65,23 @@ def list_(*, as_json: Json = False) -> None:
     run(_list(as_json=as_json))
 
 
-async def _create(passwords: dict[str, str], *, reset: bool, as_json: bool) -> None:
+async def _create(passwords: dict[str, str], *, reset: bool, revoke: bool, as_json: bool) -> None:
     from penstock.settings import load_settings
-    from penstock.store import roles
+    from penstock.store import roles, temporary
 
     settings = load_settings()
     made = await roles.create_roles(await _admin_dsn(settings), passwords, reset_passwords=reset)
     owner = await _owner_dsn(settings)
     granted = await roles.apply_grants(owner) if await _has_schema(owner) else []
+    revoked = await temporary.revoke(owner) if revoke else None
     if as_json:
-        print_json({"created": made, "granted": granted})
+        print_json({"created": made, "granted": granted, **({"temporary_revoked": revoked} if revoke else {})})
         return
     typer.echo(f"Created {', '.join(made)}." if made else "All four roles were there.")
     if not granted:
         typer.echo("There is no schema here yet; `penstock migrate up` gives them their rights.")
+    if revoked is not None:
+        typer.echo(f"Only its owner may make temporary objects in {revoked}.")
 
 
 async def _grant(*, as_json: bool) -> None:
@@ -90,7 +100,7 @@ async def _list(*, as_json: bool) -> None:
     from penstock.store import roles
 
     found = await roles.listed(await _owner_dsn(load_settings()))
-    columns = ["name", "exists", "login", "unsafe", "granted"]
+    columns = ["name", "exists", "login", "unsafe", "granted", "temporary"]
     show([{name: getattr(role, name) for name in columns} for role in found], columns, as_json=as_json)
     if not all(role.exists for role in found):
         raise typer.Exit(NOT_FOUND)

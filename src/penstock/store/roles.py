@@ -42,6 +42,7 @@ class Role:
     login: bool
     unsafe: bool  # superuser or BYPASSRLS: no rule of the database would bind it
     granted: bool  # has its rights in this database
+    temporary: bool  # may make temporary objects here, by itself or as everybody may
 
 
 async def create_roles(
@@ -54,7 +55,7 @@ async def create_roles(
     CREATEROLE. The server is sent a SCRAM verifier, never a password.
     """
     given = passwords or {}
-    async with _session(admin_dsn) as connection:
+    async with session(admin_dsn) as connection:
         made = [role for role in ROLES if await _create(connection, role, given.get(role))]
         if reset_passwords:
             for role in set(given) - set(made):
@@ -68,7 +69,7 @@ async def apply_grants(owner_dsn: str) -> list[str]:
     The engine's, and those of every installed application that has a function
     for it. Asks for the schema's owner.
     """
-    async with _session(owner_dsn) as connection:
+    async with session(owner_dsn) as connection:
         granted: list[str] = await connection.fetchval("select penstock.apply_grants()")
         for line in lines()[1:]:
             function = f"{line.schema}.apply_grants()"
@@ -79,15 +80,16 @@ async def apply_grants(owner_dsn: str) -> list[str]:
 
 async def listed(dsn: str) -> list[Role]:
     """The five roles, whether they exist or not."""
-    async with _session(dsn) as connection:
+    async with session(dsn) as connection:
         return await look(connection)
 
 
 async def look(connection: asyncpg.Connection[Any]) -> list[Role]:
     """The same over an open connection."""
     rows = await connection.fetch(
-        "select rolname::text as name, rolcanlogin, rolsuper or rolbypassrls as unsafe from pg_roles "
-        "where rolname = any($1::text[])",
+        "select rolname::text as name, rolcanlogin, rolsuper or rolbypassrls as unsafe, "
+        "has_database_privilege(oid, current_database(), 'temporary') as temporary "
+        "from pg_roles where rolname = any($1::text[])",
         list(ROLES),
     )
     known = {row["name"]: row for row in rows}
@@ -95,10 +97,11 @@ async def look(connection: asyncpg.Connection[Any]) -> list[Role]:
     found = []
     for name in ROLES:
         row = known.get(name)
-        granted = row is not None and schema and await connection.fetchval(f"select {TOUCHSTONE[name]}", name)
-        found.append(
-            Role(name, row is not None, bool(row and row["rolcanlogin"]), bool(row and row["unsafe"]), bool(granted))
-        )
+        if row is None:
+            found.append(Role(name, exists=False, login=False, unsafe=False, granted=False, temporary=False))
+            continue
+        granted = schema and await connection.fetchval(f"select {TOUCHSTONE[name]}", name)
+        found.append(Role(name, True, row["rolcanlogin"], row["unsafe"], bool(granted), row["temporary"]))
     return found
 
 
@@ -109,7 +112,8 @@ async def missing_roles(connection: asyncpg.Connection[Any]) -> list[str]:
 
 
 @asynccontextmanager
-async def _session(dsn: str) -> AsyncIterator[asyncpg.Connection[Any]]:
+async def session(dsn: str) -> AsyncIterator[asyncpg.Connection[Any]]:
+    """A connection for one command about roles, with errors that name the login it takes."""
     try:
         name = {"application_name": "penstock roles"}
         connection = await asyncpg.connect(dsn, timeout=10, server_settings=name, statement_cache_size=0)

@@ -56,6 +56,13 @@ GUARDS: Final = (
         (f"{ACCOUNTS}::test_data_from_before_go_on_under_the_account_they_belong_to",),
     ),
     Guard(
+        "a login that is not the owner is refused, not warned",
+        "src/penstock/store/temporary.py",
+        'if database is None or not database["may"]:',
+        "if database is None:",
+        ("tests/store/test_temporary.py::test_a_login_that_does_not_own_the_database_learns_which_one_does",),
+    ),
+    Guard(
         "temporary objects are the owner's",
         f"{EMBEDDED}/cluster.py",
         "execute format('revoke temporary on database %I from public', found);",

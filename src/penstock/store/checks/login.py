@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from penstock.store import roles
+from penstock.store import roles, temporary
 from penstock.store.doctor import Finding, Patient, error, note, warning
 
 if TYPE_CHECKING:
@@ -52,4 +52,13 @@ async def cluster_roles(patient: Patient) -> list[Finding]:
     return found
 
 
-CHECKS: Sequence[Check] = (unsafe_login, owner_login, cluster_roles)
+async def temporary_objects(patient: Patient) -> list[Finding]:
+    """A leaked login hides names in its temporary schema, or fills the disk with what no table shows."""
+    found = await temporary.makers(patient.db)
+    if not found:
+        return []
+    what = f"{', '.join(found)} may make temporary objects in this database, and so may a login that has leaked"
+    return [warning("temporary_objects", what, f"run `{temporary.COMMAND}` as the owner of the database")]
+
+
+CHECKS: Sequence[Check] = (unsafe_login, owner_login, cluster_roles, temporary_objects)
