@@ -116,11 +116,11 @@ async def run(order: Order) -> Passed:
 
 async def _out_and_back(app: Penstock, emulator: RemoteEmulator, passed: Passed) -> None:
     began, clock = time.monotonic(), time.process_time()
-    await app.run_function(f"{TYPE}_batch_submitter", trigger=Trigger.SCHEDULE)
+    await app.run_function(f"{TYPE}_batch_submitter", trigger=Trigger.SCHEDULE, insecure=True)
     passed.submit_cpu = time.process_time() - clock
     await asyncio.to_thread(emulator.advance, BATCH_SECONDS)
     clock = time.process_time()
-    await app.run_function(f"{TYPE}_batch_collector", trigger=Trigger.SCHEDULE)
+    await app.run_function(f"{TYPE}_batch_collector", trigger=Trigger.SCHEDULE, insecure=True)
     passed.collect_cpu = time.process_time() - clock
     passed.seconds = time.monotonic() - began
 

@@ -48,7 +48,7 @@ def test_each_call_is_one_run_and_an_admin_is_shown_as_such(rewriting: Desk) -> 
         rewriting.put("complaint_rewrite")
 
     by_timer = run_penstock(["run", "rewrite_worker", "--app", APP, "--json"], rewriting.worker_dsn, cold=True)
-    by_hand = run_penstock(["run", "rewrite_worker", "--app", APP, "--admin"], rewriting.dsn)
+    by_hand = run_penstock(["run", "rewrite_worker", "--app", APP, "--admin", "--insecure"], rewriting.dsn)
 
     assert (by_timer.returncode, by_hand.returncode) == (0, 0), by_timer.stderr + by_hand.stderr
     told = json.loads(by_timer.stdout)

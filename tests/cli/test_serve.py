@@ -173,7 +173,7 @@ def refused(env: dict[str, str], *options: str) -> tuple[int, str]:
 
 
 def test_a_superuser_and_an_owner_are_refused_with_6(superuser_dsn: str, dsn: str) -> None:
-    for login, words in ((superuser_dsn, "is a superuser"), (dsn, "owns the schema")):
+    for login, words in ((superuser_dsn, "is a superuser"), (dsn, "is the owner of the schema")):
         code, said = refused({"PENSTOCK_WEB_FRONTEND_DSN": login})
         assert (code, words in said, "--insecure" in said) == (6, True, True), said
 

@@ -39,7 +39,7 @@ async def test_a_listener_that_hears_nothing_any_more_is_replaced_and_the_worker
         async def echo(job: Any, args: dict[str, int]) -> None:
             done.put_nowait(args["n"])
 
-        worker = app.worker(dsn=dsn)
+        worker = app.worker(dsn=dsn, insecure=True)
         task = asyncio.create_task(worker.run())
         await worker.ready.wait()
         proxy.freeze()
@@ -121,7 +121,7 @@ async def test_work_that_was_acknowledged_survives_a_killed_server(server: Priva
         async def echo(job: Any, args: dict[str, int]) -> None:
             ran[args["n"]] += 1
 
-        worker = app.worker(dsn=server.dsn)
+        worker = app.worker(dsn=server.dsn, insecure=True)
         task = asyncio.create_task(worker.run())
         await worker.ready.wait()
 

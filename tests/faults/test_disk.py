@@ -34,7 +34,7 @@ async def test_work_that_was_acknowledged_survives_a_log_that_is_full(server: Pr
         async def echo(job: Any, args: dict[str, int]) -> None:
             ran[args["n"]] += 1
 
-        worker = app.worker(dsn=server.dsn)
+        worker = app.worker(dsn=server.dsn, insecure=True)
         task = asyncio.create_task(worker.run())
         await worker.ready.wait()
         async with asyncio.timeout(90):

@@ -58,7 +58,7 @@ async def site(pair: Pair) -> AsyncIterator[Site]:
         async def echo(job: Any, args: dict[str, int]) -> None:
             ran[args["n"]] += 1
 
-        worker = app.worker(dsn=pair.dsn)
+        worker = app.worker(dsn=pair.dsn, insecure=True)
         task = asyncio.create_task(worker.run())
         await worker.ready.wait()
         yield Site(app, ran)

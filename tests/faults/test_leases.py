@@ -224,7 +224,7 @@ async def test_the_clock_of_a_client_decides_nothing(dsn: str, wrong_clock: Any,
         async def echo(job: Any, args: dict[str, int]) -> None:
             done.put_nowait(args["n"])
 
-        worker = app.worker(dsn=dsn)
+        worker = app.worker(dsn=dsn, insecure=True)
         task = asyncio.create_task(worker.run())
         await worker.ready.wait()
         await app.enqueue("echo", {"n": 1})

@@ -56,7 +56,7 @@ async def behind(dsn: str, proxy: Proxy, floor: Floor, monkeypatch: pytest.Monke
             entered.set()
             await release.wait()
 
-        worker = app.worker(dsn=proxy.dsn)
+        worker = app.worker(dsn=proxy.dsn, insecure=True)
         task = asyncio.create_task(worker.run())
         await worker.ready.wait()
         yield Behind(app, worker, floor.owner, ran, entered, release)

@@ -98,7 +98,7 @@ app = Penstock(sys.argv[1])
 async def note() -> None: ...
 
 async def main() -> None:
-    worker = InlineWorker(sys.argv[1], list(app.types), app.settings, name="off")
+    worker = InlineWorker(sys.argv[1], list(app.types), app.settings, name="off", insecure=True)
     await worker.open()
     print(await worker.work())
     await worker.close()

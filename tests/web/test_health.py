@@ -111,7 +111,7 @@ async def test_no_login_may_be_a_superuser_or_the_owner(superuser_dsn: str, dsn:
     assert "is a superuser" in said
     assert "penstock_frontend" in said
     said = await refused_with(UnsafeLogin, Logins({**dsns, Scope.FRONTEND: dsn}))
-    assert "owns the schema" in said
+    assert "is the owner of the schema" in said
     async with opened(create_app(load_settings(), Logins({Scope.FRONTEND: superuser_dsn}, insecure=True))) as client:
         assert (await client.get("/readyz")).status_code == 200
 

@@ -23,7 +23,7 @@ def scheduler(
     *,
     name: Annotated[str | None, typer.Option(help="The scheduler's name in claims.")] = None,
     concurrency: Annotated[int | None, typer.Option(min=1, help="Handlers at once in each run.")] = None,
-    insecure: Annotated[bool, typer.Option("--insecure", help="Accept a superuser or BYPASSRLS login.")] = False,
+    insecure: Annotated[bool, typer.Option("--insecure", help="Accept a superuser, BYPASSRLS or owner login.")] = False,
     log_level: Annotated[str | None, typer.Option(help="debug, info, warning or error.")] = None,
     log_format: Annotated[str | None, typer.Option(help="json, text, or auto.")] = None,
 ) -> None:

@@ -43,7 +43,7 @@ def worker(
     metrics_host: Annotated[str | None, typer.Option(help="Serve /metrics on this address.")] = None,
     log_level: Annotated[str | None, typer.Option(help="debug, info, warning or error.")] = None,
     log_format: Annotated[str | None, typer.Option(help="json, text, or auto.")] = None,
-    insecure: Annotated[bool, typer.Option("--insecure", help="Accept a superuser or BYPASSRLS login.")] = False,
+    insecure: Annotated[bool, typer.Option("--insecure", help="Accept a superuser, BYPASSRLS or owner login.")] = False,
     scheduler: Annotated[
         bool, typer.Option("--scheduler", help="Also run what is due, as `penstock scheduler`.")
     ] = False,

@@ -8,7 +8,7 @@ PenstockError
 │   └── CommitInDoubt          somebody ended the wait of a COMMIT for its replica
 ├── NothingCommitted           a statement of the transaction had failed, so its COMMIT was a rollback
 ├── MigrationFailed            a migration could not be applied; the schema is as it was
-├── UnsafeLogin                a worker was given a superuser or BYPASSRLS login
+├── UnsafeLogin                a worker was given a login that grants and row-level security do not bind
 ├── EnqueueRefused             nothing was written
 │   ├── UnknownType            no such job type in penstock.types
 │   ├── PayloadRejected        too large, too deep, or not storable as JSON
@@ -96,7 +96,7 @@ class MigrationFailed(PenstockError):
 
 
 class UnsafeLogin(PenstockError):
-    """The login bypasses the rules of the database (superuser or BYPASSRLS)."""
+    """Grants and row-level security do not bind the login: a superuser, an owner, or a member of one."""
 
 
 class EnqueueRefused(PenstockError):

@@ -209,8 +209,8 @@ class Penstock(Enqueueing, Scheduling):
         target = dsn or self._dsn
         if target is None:
             raise PenstockError("open the application before making a worker on the embedded server")
-        adapters = self.functions.adapters
-        return Worker(target, chosen, self.settings, sinks=self.alert_sinks, **{"adapters": adapters, **options})
+        given = {"adapters": self.functions.adapters, "insecure": self.settings.insecure, **options}
+        return Worker(target, chosen, self.settings, sinks=self.alert_sinks, **given)
 
     def on_alert(self, sink: Sink) -> Sink:
         """Register *sink* for alerts: the workers of this application call it, once for each alert of the database.

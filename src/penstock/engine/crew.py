@@ -27,7 +27,7 @@ from penstock.engine.recorder import Recorder
 from penstock.engine.running import Running, Stop
 from penstock.engine.slots import Slots
 from penstock.engine.workplace import Workplace
-from penstock.store import connect, schema, silence, spend
+from penstock.store import connect, logins, schema, silence, spend
 from penstock.store import types as type_store
 from penstock.store import workers as worker_store
 from penstock.telemetry import events, item_events
@@ -142,7 +142,7 @@ class Crew:
             async with pool.acquire() as connection:
                 await schema.require_current(connection)
                 if not self._insecure:
-                    await connect.refuse_unsafe_login(connection)
+                    await logins.refuse_unsafe(connection)
         except BaseException:
             pool.terminate()
             raise

@@ -22,7 +22,7 @@ from penstock.engine.alerts import Severity, raise_alert
 from penstock.engine.bounded import BoundedRun, TimedRun
 from penstock.engine.callables import is_async
 from penstock.engine.functions import RunHandle
-from penstock.store import connect, runs, schedules
+from penstock.store import connect, logins, runs, schedules
 from penstock.telemetry import events
 
 if TYPE_CHECKING:
@@ -80,7 +80,13 @@ class Dispatcher:
         self._calls: set[asyncio.Task[Any]] = set()
 
     async def refuse_strangers(self, *, admin: bool) -> None:
-        """Only a login that may work starts runs, and by hand only one that also operates (Q-47, Q-48)."""
+        """Only a login that may work starts runs, and by hand only one that also operates (Q-47, Q-48).
+
+        One that no rule binds is refused first, as a worker refuses it (C-68).
+        """
+        if not self._options.get("insecure"):
+            async with self._pool.acquire() as connection:
+                await logins.refuse_unsafe(connection)
         rights = await runs.rights(self._pool)
         if not rights.works:
             raise RunRefused(

@@ -100,9 +100,6 @@ class Scheduler:
         """Connect, check the login, write the declared types and schedules, hear of changes."""
         self._pool = await self._create_pool("penstock scheduler", answer_within=silence.ANSWER_WITHIN)
         self._lent = await self._create_pool("penstock runs")
-        async with self._pool.acquire() as connection:
-            if not self._insecure:
-                await connect.refuse_unsafe_login(connection)
         self.dispatcher = Dispatcher(
             self._dsn,
             self._lent,

@@ -80,7 +80,8 @@ class Scheduling:
 
     def scheduler(self, *, dsn: str | None = None, **options: Any) -> Scheduler:
         """A scheduler of the declared schedules; call `await scheduler.run()`."""
-        return Scheduler(self._target(dsn), self.types, self.functions, self.settings, **options)
+        given = {"insecure": self.settings.insecure, **options}
+        return Scheduler(self._target(dsn), self.types, self.functions, self.settings, **given)
 
     async def run_function(
         self, name: str, *, trigger: Trigger = Trigger.ADMIN, dsn: str | None = None, **options: Any
@@ -105,7 +106,8 @@ class Scheduling:
                 prepared = self.settings.prepared_statements
                 pool = await connect.create_pool(target, size=2, name="penstock run", prepared=prepared)
                 own.push_async_callback(pool.close)
-            yield Dispatcher(target, pool, self.functions, self.settings, name=who, **options)
+            given = {"insecure": self.settings.insecure, **options}
+            yield Dispatcher(target, pool, self.functions, self.settings, name=who, **given)
 
     def _pool_of(self, dsn: str) -> Pool | None:
         """A pool that is open already."""

@@ -116,7 +116,7 @@ class Settings(ReviewSettings, VaultSettings):
     rss_limit_mb: Annotated[int, Field(ge=64, le=1_048_576)] | None = Field(
         None, description="memory above which a process drains and is replaced; unset: no limit"
     )
-    insecure: bool = Field(default=False, description="run as superuser or BYPASSRLS all the same")
+    insecure: bool = Field(default=False, description="run as superuser, BYPASSRLS or the schema's owner all the same")
 
     # Payloads
     payload_max_bytes: int = Field(

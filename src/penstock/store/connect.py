@@ -8,7 +8,7 @@ from urllib.parse import urlsplit, urlunsplit
 
 import asyncpg
 
-from penstock.contract.errors import DatabaseUnavailable, UnsafeLogin
+from penstock.contract.errors import DatabaseUnavailable
 from penstock.contract.texts import is_postgres_url
 from penstock.store import silence
 from penstock.store.array_types import Informed
@@ -109,21 +109,6 @@ async def create_pool(
     except Exception as error:
         raise unavailable(error, dsn) from None
     return pool
-
-
-async def refuse_unsafe_login(
-    connection: asyncpg.Connection[Any] | asyncpg.pool.PoolConnectionProxy[Any], *, instead: str = "penstock_worker"
-) -> None:
-    """Refuse a login that row-level security and grants do not bind."""
-    role = await connection.fetchrow(
-        "select rolname::text as name, rolsuper, rolbypassrls from pg_roles where rolname = session_user"
-    )
-    if role is not None and (role["rolsuper"] or role["rolbypassrls"]):
-        what = "a superuser" if role["rolsuper"] else "exempt from row-level security (BYPASSRLS)"
-        raise UnsafeLogin(
-            f"the login {role['name']!r} is {what}, so no rule of the database binds it; log in as "
-            f"{instead} (`penstock roles create` makes it), or pass --insecure to accept the risk"
-        )
 
 
 def unavailable(error: BaseException, dsn: str) -> DatabaseUnavailable:

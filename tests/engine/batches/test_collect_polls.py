@@ -79,7 +79,7 @@ async def test_an_adapter_that_is_not_there_any_more_changes_nothing(home: Home)
     await home.sent(1)
     home.app.use_adapters({})
 
-    dispatched = await home.app.run_function("letters_batch_collector")
+    dispatched = await home.app.run_function("letters_batch_collector", insecure=True)
 
     assert dispatched.run is not None
     assert dispatched.run.by_error == {"CONFIG_INVALID": 1}

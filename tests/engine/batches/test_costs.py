@@ -244,7 +244,7 @@ async def test_a_worker_opens_its_types_again_when_their_day_is_over(dsn: str) -
         await app.sync_types()
         await types.pause(app.pool, "asks", who="penstock", why="SPEND_CAP")
         job_id = await app.enqueue("asks", {})
-        worker = app.worker(["asks"], name="w")
+        worker = app.worker(["asks"], name="w", insecure=True)
         running = asyncio.create_task(worker.run())
         await worker.ready.wait()
         async with asyncio.timeout(10):

@@ -118,7 +118,7 @@ async def test_a_function_declared_by_hand_parks_as_well(lane: Lane) -> None:
     lane.app.job_function("by_hand", TYPE)
     await lane.fill(2)
 
-    await lane.app.run_function("by_hand")
+    await lane.app.run_function("by_hand", insecure=True)
 
     assert await lane.statuses() == {"batch_submitted": 2}
 
@@ -243,7 +243,7 @@ async def test_the_stages_around_a_lane_run_as_usual(dsn: str, make_lane: MakeLa
     await lane.app.sync_types()
     job_id = await lane.app.enqueue("review", {"n": 7})
 
-    await lane.app.run_function("review_batch_submitter")
+    await lane.app.run_function("review_batch_submitter", insecure=True)
 
     assert seen == [("llm", 1, 1, "text of 7")]
     row = await lane.job(job_id)
@@ -303,7 +303,7 @@ async def test_a_plain_handler_may_ask_a_model_too(dsn: str, make_lane: MakeLane
 
     await lane.app.sync_types()
     await lane.app.enqueue(curious, {"n": 1})
-    await lane.app.run_function("curious")
+    await lane.app.run_function("curious", insecure=True)
 
     assert answers == ["42"]
 

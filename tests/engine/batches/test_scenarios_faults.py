@@ -112,7 +112,7 @@ async def test_fault_23_a_submitter_killed_before_it_could_save_the_batch_leaves
 
     async def work() -> None:
         async with make_app(world.dsn, world.kind, world.emulator) as app:
-            await app.run_function(SUBMITTER, trigger=Trigger.SCHEDULE)
+            await app.run_function(SUBMITTER, trigger=Trigger.SCHEDULE, insecure=True)
 
     await die_at(CrashPoint.AFTER_BATCH_CREATE, 1, work)
     await world.until_over()

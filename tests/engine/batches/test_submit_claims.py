@@ -21,8 +21,9 @@ def submitter(lane: Lane) -> Submitter:
     """A submitter's run that a test can stop."""
     run = TimedRun(SUBMITTER, Trigger.SCHEDULE, Caps(100, timedelta(minutes=4)))
     types = [lane.app.types.get(TYPE)]
+    adapters = lane.app.functions.adapters
     return Submitter(
-        lane.dsn, types, lane.app.settings, run, overflow=timedelta(seconds=60), adapters=lane.app.functions.adapters
+        lane.dsn, types, lane.app.settings, run, overflow=timedelta(seconds=60), adapters=adapters, insecure=True
     )
 
 

@@ -60,7 +60,7 @@ async def test_an_application_with_few_connections_leaves_them_to_its_enqueues(d
             async with app.transaction() as tx:
                 seen.extend(await tx.fetchval(NAMES))
 
-        await app.run_function("look")
+        await app.run_function("look", insecure=True)
 
     assert "penstock run" in seen
 
@@ -78,7 +78,7 @@ async def test_the_heartbeat_of_a_run_that_lasts_connects_in_time_to_renew_its_l
 
         await app.enqueue("digest")
         async with asyncio.timeout(20):
-            dispatched = await app.run_function("digest")
+            dispatched = await app.run_function("digest", insecure=True)
     await owner.close()
 
     assert dispatched.run is not None

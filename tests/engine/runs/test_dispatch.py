@@ -95,7 +95,7 @@ async def test_a_worker_of_other_types_never_touches_a_scheduled_type(press: Pre
 
     other.stage("enrich")(enrich)
     (job,) = await press.fill(1)
-    worker = press.app.worker(name="notified")
+    worker = press.app.worker(name="notified", insecure=True)
     task = asyncio.create_task(worker.run())
     async with asyncio.timeout(15):
         await worker.ready.wait()
@@ -177,7 +177,7 @@ async def test_a_login_that_no_rule_binds_is_refused(press: Press, superuser_dsn
     await press.fill(1)
 
     with pytest.raises(Exception, match="superuser"):
-        await press.run(dsn=superuser_dsn)
+        await press.run(dsn=superuser_dsn, insecure=False)
 
     assert await press.statuses() == {"queued": 1}
 
@@ -193,7 +193,7 @@ async def test_code_of_its_own_is_counted_bounded_and_recorded(press: Press) -> 
         run.count_call("google", "flash")
         run.count_error("RATE_LIMITED", rate_limited=True)
 
-    dispatched = await press.app.run_function("sweep")
+    dispatched = await press.app.run_function("sweep", insecure=True)
 
     assert rooms == [3, 2, 1]
     assert dispatched.error is None
@@ -207,7 +207,7 @@ async def test_code_that_raises_ends_its_run_with_a_class_and_an_alert(press: Pr
     def broken() -> None:
         raise KeyError("secret text of a user")
 
-    dispatched = await press.app.run_function("broken")
+    dispatched = await press.app.run_function("broken", insecure=True)
 
     assert dispatched.error == "RUNTIME_BUG"
     (record,) = await press.records()
@@ -223,7 +223,7 @@ async def test_code_that_hangs_is_stopped_at_its_limit(press: Press) -> None:
     async def hung() -> None:
         await asyncio.Event().wait()
 
-    assert (await press.app.run_function("hung")).error == "HANDLER_TIMEOUT"
+    assert (await press.app.run_function("hung", insecure=True)).error == "HANDLER_TIMEOUT"
 
 
 async def test_a_job_that_an_operator_cancels_is_stopped_in_its_run(press: Press) -> None:
@@ -250,7 +250,7 @@ async def test_a_scheduled_type_without_a_declared_function_has_one_of_its_own_n
 
     async with app:
         await app.enqueue_many("digest", [{}] * 3)
-        dispatched = await app.run_function("digest")
+        dispatched = await app.run_function("digest", insecure=True)
 
     assert dispatched.run is not None
     assert dispatched.run.claimed == 2
@@ -262,4 +262,4 @@ async def test_the_type_of_a_function_must_be_known(press: Press) -> None:
     press.app.job_function("odd", "no_such_type")
 
     with pytest.raises(UnknownType, match="no_such_type"):
-        await press.app.run_function("odd")
+        await press.app.run_function("odd", insecure=True)

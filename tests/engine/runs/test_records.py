@@ -236,4 +236,4 @@ async def test_the_lease_is_the_claim_timeout_and_only_its_expiry_counts(build: 
 
 async def test_a_function_that_is_not_there_is_named_with_those_that_are(press: Press) -> None:
     with pytest.raises(Exception, match=f"no function 'nope'; this application has .*{FUNCTION}"):
-        await press.app.run_function("nope")
+        await press.app.run_function("nope", insecure=True)

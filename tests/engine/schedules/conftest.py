@@ -31,7 +31,7 @@ class Station:
 
     async def scheduler(self, app: Penstock, name: str = "first", **options: Any) -> Scheduler:
         """An open scheduler of *app* that moves when it is told to."""
-        scheduler = app.scheduler(name=name, **options)
+        scheduler = app.scheduler(name=name, **{"insecure": True, **options})
         await scheduler.open()
         self.opened.append(scheduler)
         return scheduler

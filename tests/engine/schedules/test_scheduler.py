@@ -23,7 +23,7 @@ NIGHT = datetime(2027, 5, 3, 1, 30, tzinfo=UTC)
 
 @asynccontextmanager
 async def running(app: Penstock, **options: Any) -> AsyncIterator[Scheduler]:
-    scheduler = app.scheduler(**options)
+    scheduler = app.scheduler(**{"insecure": True, **options})
     task = asyncio.create_task(scheduler.run())
     async with asyncio.timeout(15):
         await scheduler.ready.wait()
@@ -270,12 +270,12 @@ async def test_the_house_brings_a_reaper_and_retention(station: Station) -> None
         job,
     )
 
-    assert not (await app.run_function("reaper")).skipped
-    assert (await app.run_function("reaper")).skipped
+    assert not (await app.run_function("reaper", insecure=True)).skipped
+    assert (await app.run_function("reaper", insecure=True)).skipped
     assert (await station.jobs())[0]["status"] == "queued"
     await station.owner.execute("select penstock.cancel($1, 'test', null)", job)
     await station.pass_time(days=8)
-    await app.run_function("retention")
+    await app.run_function("retention", insecure=True)
     await app.close()
 
     assert await station.jobs() == []

@@ -250,7 +250,7 @@ PROGRAM = textwrap.dedent(
 
     async def main() -> None:
         crash.arm_from_environment()
-        scheduler = app.scheduler(name="doomed")
+        scheduler = app.scheduler(name="doomed", insecure=True)
         await scheduler.open()
         await scheduler.turn()
         await scheduler.settle()

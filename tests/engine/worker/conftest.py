@@ -30,7 +30,7 @@ class Floor:
     @asynccontextmanager
     async def working(self, **options: Any) -> AsyncIterator[Worker]:
         """A worker that runs as long as the block."""
-        worker = self.app.worker(dsn=self.dsn, **options)
+        worker = self.app.worker(dsn=self.dsn, **{"insecure": True, **options})
         task = asyncio.create_task(worker.run())
         ready = asyncio.create_task(worker.ready.wait())
         await asyncio.wait({task, ready}, return_when=asyncio.FIRST_COMPLETED)

@@ -45,7 +45,7 @@ async def test_without_any_notify_every_job_is_done_by_the_poll(dsn: str) -> Non
             if args["n"] == 4:
                 done.set()
 
-        worker = app.worker(dsn=dsn)
+        worker = app.worker(dsn=dsn, insecure=True)
         task = asyncio.create_task(worker.run())
         await worker.ready.wait()
         listener = await asyncpg.connect(dsn)
@@ -95,7 +95,7 @@ async def test_a_drain_takes_its_cap_and_no_more(floor: Floor) -> None:
     async def echo(job: Any, args: Any) -> None:
         """Done."""
 
-    worker = floor.app.worker(dsn=floor.dsn)
+    worker = floor.app.worker(dsn=floor.dsn, insecure=True)
     await worker._open()
     await floor.app.enqueue_many("echo", [{"n": n} for n in range(12)])
 
@@ -272,7 +272,7 @@ async def test_the_listener_has_a_dsn_of_its_own(dsn: str) -> None:
     direct = dsn + ("&" if "?" in dsn else "?") + "application_name=ignored"
     async with Penstock(dsn, listen_dsn=direct) as app:
         app.job("echo")(_nothing)
-        worker = app.worker(dsn=dsn)
+        worker = app.worker(dsn=dsn, insecure=True)
         task = asyncio.create_task(worker.run())
         await worker.ready.wait()
         assert worker.listener._dsn == direct

@@ -114,7 +114,7 @@ async def test_a_worker_with_nothing_else_to_do_records_a_job_at_once(floor: Flo
         async def echo(job: Any, args: Any) -> None:
             """Done."""
 
-        worker = app.worker(dsn=floor.dsn)
+        worker = app.worker(dsn=floor.dsn, insecure=True)
         task = asyncio.create_task(worker.run())
         await worker.ready.wait()
         await app.enqueue("echo")

@@ -222,7 +222,7 @@ async def test_a_handler_in_a_thread_past_its_limit_is_fenced_out_and_the_proces
         release.wait(20)
 
     job_id = await floor.app.enqueue("stuck")
-    worker = floor.app.worker(dsn=floor.dsn)
+    worker = floor.app.worker(dsn=floor.dsn, insecure=True)
     task = asyncio.create_task(worker.run())
     await floor.until("status = 'failed' from penstock.jobs where job_id = $1", job_id)
     await floor.app.enqueue("stuck", run_at=None, delay=3600)
@@ -278,7 +278,7 @@ async def test_a_worker_whose_recorder_dies_stops_and_says_so(floor: Floor, monk
         raise RuntimeError("no disk, no ink")
 
     floor.app.job("echo")(nothing)
-    worker = floor.app.worker(dsn=floor.dsn)
+    worker = floor.app.worker(dsn=floor.dsn, insecure=True)
     task = asyncio.create_task(worker.run())
     await worker.ready.wait()
     monkeypatch.setattr(worker.recorder, "_write_completed", broken)
@@ -293,7 +293,7 @@ async def test_a_worker_whose_recorder_dies_stops_and_says_so(floor: Floor, monk
 async def test_workers_that_start_at_the_same_moment_get_different_names(floor: Floor) -> None:
     floor.app.job("echo")(nothing)
     await floor.app.sync_types()
-    workers = [floor.app.worker(dsn=floor.dsn) for _ in range(4)]
+    workers = [floor.app.worker(dsn=floor.dsn, insecure=True) for _ in range(4)]
     tasks = [asyncio.create_task(worker.run()) for worker in workers]
     await asyncio.gather(*(worker.ready.wait() for worker in workers))
     names = {worker.worker_id for worker in workers}

@@ -48,7 +48,7 @@ async def poked_in_a_phase(dsn: str) -> bool:
             seen.put_nowait(args["n"])
 
         await app.enqueue("echo", {"n": 1})
-        worker = app.worker(dsn=dsn)
+        worker = app.worker(dsn=dsn, insecure=True)
         task = asyncio.create_task(worker.run())
         async with asyncio.timeout(8):
             assert await seen.get() == 1

@@ -70,9 +70,9 @@ GUARDS: Final = (
     ),
     Guard(
         "a login that no rule binds is refused",
-        "src/penstock/store/connect.py",
-        'if role is not None and (role["rolsuper"] or role["rolbypassrls"]):',
-        "if role is None:",
+        "src/penstock/store/logins.py",
+        "if through is not None:",
+        "if through is None:",
         ("tests/engine/runs/test_dispatch.py::test_a_login_that_no_rule_binds_is_refused",),
     ),
 )

@@ -8,6 +8,7 @@ from tests.mutants.guard import Guard
 
 EMBEDDED: Final = "src/penstock/embedded"
 LINKS: Final = "tests/embedded/test_links.py"
+UNSAFE: Final = "tests/store/test_unsafe_logins.py"
 ACCOUNTS: Final = "tests/embedded/test_accounts.py"
 
 WRITTEN: Final = """growing = f"{name}.{os.getpid()}.new"
@@ -54,6 +55,34 @@ GUARDS: Final = (
         'owner = _owner(home) or _owner(home / "data", itself=True)\n    return _switch_to',
         "owner = _owner(home)\n    return _switch_to",
         (f"{ACCOUNTS}::test_data_from_before_go_on_under_the_account_they_belong_to",),
+    ),
+    Guard(
+        "a worker is no owner",
+        "src/penstock/store/logins.py",
+        '    ("owns", "the owner of the schema", "neither grants nor row-level security bind it"),\n',
+        "",
+        (f"{UNSAFE}::test_whoever_runs_code_or_answers_others_refuses_the_owner",),
+    ),
+    Guard(
+        "a login is what its roles make it",
+        "src/penstock/store/sql/logins/facts.sql",
+        "where pg_has_role(session_user, r.oid, 'member')",
+        "where r.rolname = session_user",
+        (f"{UNSAFE}::test_a_login_that_no_rule_binds_is_refused_however_it_came_by_that",),
+    ),
+    Guard(
+        "a login is not what it has set its role to",
+        "src/penstock/store/sql/logins/facts.sql",
+        "where pg_has_role(session_user, r.oid, 'member')",
+        "where pg_has_role(r.oid, 'member')",
+        (f"{UNSAFE}::test_a_login_that_no_rule_binds_is_refused_however_it_came_by_that",),
+    ),
+    Guard(
+        "a run by a function is refused too",
+        "src/penstock/engine/dispatcher.py",
+        'if not self._options.get("insecure"):',
+        "if False:",
+        (f"{UNSAFE}::test_whoever_runs_code_or_answers_others_refuses_the_owner",),
     ),
     Guard(
         "a login that is not the owner is refused, not warned",
