@@ -3,7 +3,7 @@
     database       a fresh database, cloned from the migrated template: the engine and all applications
     dsn            its DSN as the owner, who is no superuser
     superuser_dsn  its DSN as superuser, for what only a superuser may do
-    role_dsn       its DSN as one of the four roles: role_dsn("penstock_worker")
+    role_dsn       its DSN as one of the five roles: role_dsn("penstock_worker")
     home           an empty PENSTOCK_HOME for an embedded server, cleared afterwards
     server         a private server to stop, kill and restart (slower)
 

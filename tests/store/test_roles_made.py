@@ -33,7 +33,7 @@ def bare() -> Iterator[servers.PrivateServer]:
 
 @pytest.fixture
 def without_roles(bare: servers.PrivateServer) -> servers.PrivateServer:
-    """The server without any of the four roles."""
+    """The server without any of the five roles."""
     with psycopg.connect(bare.superuser_dsn, autocommit=True) as connection:
         for role in roles.ROLES:
             if connection.execute("select true from pg_roles where rolname = %s", [role]).fetchall():

@@ -66,7 +66,7 @@ class Database:
         return self.server.superuser_url(self.name)
 
     def role_dsn(self, role: str) -> str:
-        """The DSN of one of the four roles."""
+        """The DSN of one of the five roles."""
         return self.server.url(user=role, database=self.name)
 
 
@@ -98,7 +98,7 @@ def migrate_template(dsn: str, lines: Sequence[migrate.Line] | None = None) -> N
 
 
 def create_roles(superuser_dsn: str) -> None:
-    """Make the four roles, once per server."""
+    """Make the five roles, once per server."""
     outside_any_loop(lambda: asyncio.run(roles.create_roles(superuser_dsn)))
 
 

@@ -36,7 +36,7 @@ class PrivateServer:
         return pid
 
     def role_dsn(self, role: str) -> str:
-        """The DSN of one of the four roles."""
+        """The DSN of one of the five roles."""
         return self.embedded.url(user=role)
 
     def start(self) -> None:

@@ -1,4 +1,4 @@
-"""`penstock roles`: the four roles of the cluster and their rights in this database.
+"""`penstock roles`: the five roles of the cluster and their rights in this database.
 
 Exit codes: 0 done, 1 the login may not do it, 2 wrong usage, 3 `list` found
 a role missing, 4 the database is away, 5 the schema is missing.
@@ -45,10 +45,11 @@ def create(
 
     Logs in with PENSTOCK_ADMIN_DSN, which needs CREATEROLE, or else with
     PENSTOCK_DSN. Passwords come from PENSTOCK_WORKER_PASSWORD,
-    PENSTOCK_ORCHESTRATOR_PASSWORD, PENSTOCK_FRONTEND_PASSWORD and
-    PENSTOCK_OPERATOR_PASSWORD, or from --prompt; never from the command line,
-    where other users of the machine can read them. A role without one logs in
-    by other means, such as a certificate or the socket's peer.
+    PENSTOCK_ORCHESTRATOR_PASSWORD, PENSTOCK_FRONTEND_PASSWORD,
+    PENSTOCK_OPERATOR_PASSWORD and PENSTOCK_VIEWER_PASSWORD, or from --prompt;
+    never from the command line, where other users of the machine can read
+    them. A role without one logs in by other means, such as a certificate or
+    the socket's peer.
     """
     run(_create(_passwords(prompt=prompt), reset=reset_passwords, revoke=revoke_temporary, as_json=as_json))
 
@@ -61,7 +62,7 @@ def grant(*, as_json: Json = False) -> None:
 
 @app.command("list")
 def list_(*, as_json: Json = False) -> None:
-    """Show the four roles; exit code 3 when one is missing."""
+    """Show the five roles; exit code 3 when one is missing."""
     run(_list(as_json=as_json))
 
 
@@ -77,7 +78,7 @@ async def _create(passwords: dict[str, str], *, reset: bool, revoke: bool, as_js
     if as_json:
         print_json({"created": made, "granted": granted, **({"temporary_revoked": revoked} if revoke else {})})
         return
-    typer.echo(f"Created {', '.join(made)}." if made else "All four roles were there.")
+    typer.echo(f"Created {', '.join(made)}." if made else "All five roles were there.")
     if not granted:
         typer.echo("There is no schema here yet; `penstock migrate up` gives them their rights.")
     if revoked is not None:

@@ -118,7 +118,7 @@ class Stage:
 
     @asynccontextmanager
     async def logged_in(self, role: str) -> AsyncIterator[Connection]:
-        """A connection as one of the four roles."""
+        """A connection as one of the five roles."""
         connection = await connect.connect(self.server.url(user=role))
         try:
             yield connection

@@ -1,4 +1,4 @@
-"""The clock of the database, which tests wind. The row is the owner's to write: no role of the four may (C-22)."""
+"""The clock of the database, which tests wind. The row is the owner's to write: no role of the five may (C-22)."""
 
 from __future__ import annotations
 

@@ -37,7 +37,7 @@ async def owner_login(patient: Patient) -> list[Finding]:
 
 
 async def cluster_roles(patient: Patient) -> list[Finding]:
-    """The four roles exist, are bound by rules, and have their rights here."""
+    """The five roles exist, are bound by rules, and have their rights here."""
     found: list[Finding] = []
     for role in await roles.look(patient.db):
         if not role.exists:
