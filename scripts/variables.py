@@ -17,6 +17,7 @@ OTHERS: Final = (
         (f"{role.upper()}_PASSWORD", "`penstock roles create`", f"password of the role `{role}`; unset: it gets none")
         for role in ROLES
     ),
+    ("PENSTOCK_LOGIN_PASSWORD", "`penstock roles login`", "password of the login; unset: it gets none"),
     ("PENSTOCK_VAULT_OWNER", "`penstock vault`", "whose items, where `--owner` is not given"),
     (
         "PENSTOCK_TEST_DSN",

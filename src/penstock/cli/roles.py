@@ -8,7 +8,11 @@ from __future__ import annotations
 
 import asyncio
 import os
-from typing import TYPE_CHECKING, Annotated, Final
+import secrets
+from dataclasses import replace
+from datetime import timedelta
+from enum import StrEnum
+from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
@@ -23,6 +27,22 @@ if TYPE_CHECKING:
 app = typer.Typer(name="roles", help="The roles of the cluster and their rights.", no_args_is_help=True)
 
 ADMIN: Final = "PENSTOCK_ADMIN_DSN"
+LOGIN_PASSWORD: Final = "PENSTOCK_LOGIN_PASSWORD"  # noqa: S105 - the name of the variable
+GENERATED_BYTES: Final = 32
+
+
+class Membership(StrEnum):
+    """The roles by their short names."""
+
+    ORCHESTRATOR = "orchestrator"
+    WORKER = "worker"
+    FRONTEND = "frontend"
+    OPERATOR = "operator"
+    VIEWER = "viewer"
+
+
+def _seconds(what: str) -> Any:
+    return typer.Option(min=0, max=2_000_000, help=f"Seconds {what}; 0 is no limit; by default what the role needs.")
 
 
 @app.command()
@@ -58,6 +78,41 @@ def create(
 def grant(*, as_json: Json = False) -> None:
     """Give the roles that exist their rights in this database; asks for the schema's owner."""
     run(_grant(as_json=as_json))
+
+
+@app.command()
+def login(
+    name: Annotated[str, typer.Argument(show_default=False, help="The login to make, such as worker_1 or ann.")],
+    *,
+    role: Annotated[Membership, typer.Option(show_default=False, help="The role it is a member of.")],
+    connections: Annotated[
+        int | None, typer.Option(min=1, max=100_000, help="Sessions at once; by default what the role needs.")
+    ] = None,
+    statement_timeout: Annotated[float | None, _seconds("for a statement")] = None,
+    lock_timeout: Annotated[float | None, _seconds("of waiting for a lock")] = None,
+    idle_timeout: Annotated[float | None, _seconds("idle in a transaction")] = None,
+    prompt: Annotated[bool, typer.Option("--prompt", help="Ask for the password.")] = False,
+    generate: Annotated[bool, typer.Option("--generate", help="Make a password and print it, once.")] = False,
+    as_json: Json = False,
+) -> None:
+    """Make a login for one person or service: a member of a role, with limits of its own.
+
+    The limits are seat belts, not walls. A session may set its timeouts anew;
+    only the number of connections is the server's to keep. What the login may
+    do is its role's. For a worker no idle-in-transaction limit is shorter than
+    the longest stage of the stored types.
+
+    The password comes from PENSTOCK_LOGIN_PASSWORD, --prompt or --generate;
+    without any, the login comes in by other means, such as a certificate.
+    Logs in with PENSTOCK_ADMIN_DSN, which needs CREATEROLE, or else with
+    PENSTOCK_DSN.
+    """
+    times = {"statement": statement_timeout, "lock": lock_timeout, "idle_in_transaction": idle_timeout}
+    asked: dict[str, Any] = {what: timedelta(seconds=value) for what, value in times.items() if value is not None}
+    if connections is not None:
+        asked["connections"] = connections
+    password = _password(name, prompt=prompt, generate=generate)
+    run(_login(name, f"penstock_{role}", asked, password, shown=generate, as_json=as_json))
 
 
 @app.command("list")
@@ -107,6 +162,49 @@ async def _list(*, as_json: bool) -> None:
         raise typer.Exit(NOT_FOUND)
 
 
+async def _login(
+    name: str, role: str, asked: dict[str, Any], password: str | None, *, shown: bool, as_json: bool
+) -> None:
+    from penstock.settings import load_settings
+    from penstock.store import members, roles
+
+    settings = load_settings()
+    limits = replace(members.DEFAULTS[role], **asked)
+    longest = await members.longest_stage(await _owner_dsn(settings)) if role == roles.WORKER else None
+    fitted = members.fitted(limits, longest, asked="idle_in_transaction" in asked)
+    await members.create(await _admin_dsn(settings), name, role, fitted, password)
+    if as_json:
+        secret = {"password": password} if shown else {}
+        print_json({"login": name, "role": role, "connections": fitted.connections, **fitted.settings(), **secret})
+        return
+    typer.echo(f"Made {name}, a member of {role}: at most {fitted.connections} connections.")
+    if longest is not None and fitted != limits:
+        how_long = "no limit" if longest.limit is None else f"{longest.limit.total_seconds():g} s"
+        typer.echo(
+            f"Idle in a transaction: {how_long}, as the type {longest.job_type!r} has a stage that takes as long."
+        )
+    if shown:
+        typer.echo(f"Its password, which is not shown again: {password}")
+
+
+def _password(name: str, *, prompt: bool, generate: bool) -> str | None:
+    if prompt and generate:
+        fail("Give --prompt or --generate, not both.", USAGE)
+    if generate:
+        return secrets.token_urlsafe(GENERATED_BYTES)
+    if prompt:
+        given = typer.prompt(f"Password of {name}", hide_input=True, confirmation_prompt=True)
+    else:
+        given = os.environ.get(LOGIN_PASSWORD)
+    return _checked(given) if given else None
+
+
+def _checked(password: str) -> str:
+    if "\0" in password or not is_text(password):
+        fail("A password is text in UTF-8, without the character NUL.", USAGE)
+    return password
+
+
 def _passwords(*, prompt: bool) -> dict[str, str]:
     from penstock.store.roles import ROLES
 
@@ -114,11 +212,9 @@ def _passwords(*, prompt: bool) -> dict[str, str]:
     for role in ROLES:
         variable = f"{role.upper()}_PASSWORD"
         if value := os.environ.get(variable):
-            given[role] = value
+            given[role] = _checked(value)
         elif prompt:
-            given[role] = typer.prompt(f"Password of {role}", hide_input=True, confirmation_prompt=True)
-    if any("\0" in password or not is_text(password) for password in given.values()):
-        fail("A password is text in UTF-8, without the character NUL.", USAGE)
+            given[role] = _checked(typer.prompt(f"Password of {role}", hide_input=True, confirmation_prompt=True))
     return given
 
 

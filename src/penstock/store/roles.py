@@ -123,7 +123,7 @@ async def session(dsn: str) -> AsyncIterator[asyncpg.Connection[Any]]:
         yield connection
     except asyncpg.InsufficientPrivilegeError as error:
         raise PenstockError(
-            f"{error}; roles are made by a login with CREATEROLE, grants by the schema's owner"
+            f"{error}; roles and logins are made by a login with CREATEROLE, grants by the schema's owner"
         ) from None
     except (asyncpg.UndefinedFunctionError, asyncpg.InvalidSchemaNameError):
         raise SchemaOutdated("this database has no Penstock schema; run `penstock migrate up` as its owner") from None

@@ -9,6 +9,7 @@ from tests.mutants.guard import Guard
 EMBEDDED: Final = "src/penstock/embedded"
 LINKS: Final = "tests/embedded/test_links.py"
 UNSAFE: Final = "tests/store/test_unsafe_logins.py"
+MEMBERS: Final = "tests/store/test_members.py"
 ACCOUNTS: Final = "tests/embedded/test_accounts.py"
 
 WRITTEN: Final = """growing = f"{name}.{os.getpid()}.new"
@@ -55,6 +56,20 @@ GUARDS: Final = (
         'owner = _owner(home) or _owner(home / "data", itself=True)\n    return _switch_to',
         "owner = _owner(home)\n    return _switch_to",
         (f"{ACCOUNTS}::test_data_from_before_go_on_under_the_account_they_belong_to",),
+    ),
+    Guard(
+        "an idle limit ends no stage",
+        "src/penstock/store/members.py",
+        "if asked:",
+        "if False:",
+        (f"{MEMBERS}::test_an_idle_limit_below_the_longest_stage_is_refused_with_the_type",),
+    ),
+    Guard(
+        "an idle limit of ours is raised to the longest stage",
+        "src/penstock/store/members.py",
+        "return replace(limits, idle_in_transaction=longest.limit or OFF)",
+        "return limits",
+        (f"{MEMBERS}::test_a_limit_that_nobody_asked_for_is_raised_and_said",),
     ),
     Guard(
         "a worker is no owner",

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from penstock.store import roles, temporary
 from penstock.store.doctor import Finding, Patient, error, note, warning
+from penstock.store.statements import sql
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from penstock.store.doctor import Check
+
+TIMEOUTS: Final = ("statement_timeout", "lock_timeout", "idle_in_transaction_session_timeout")
 
 
 async def unsafe_login(patient: Patient) -> list[Finding]:
@@ -61,4 +64,19 @@ async def temporary_objects(patient: Patient) -> list[Finding]:
     return [warning("temporary_objects", what, f"run `{temporary.COMMAND}` as the owner of the database")]
 
 
-CHECKS: Sequence[Check] = (unsafe_login, owner_login, cluster_roles, temporary_objects)
+async def unlimited_logins(patient: Patient) -> list[Finding]:
+    """A login that runs wild takes the server along; limits of its own are seat belts against that."""
+    found: list[Finding] = []
+    for row in await patient.db.fetch(sql("logins/unlimited"), list(roles.ROLES), list(TIMEOUTS)):
+        lacks = [*(["connection limit"] if row["unlimited"] else []), *row["missing"]]
+        what = f"the login {row['name']}, a member of {row['role']}, has no {', no '.join(lacks)}"
+        statements = [
+            *([f'alter role "{row["name"]}" connection limit 50'] if row["unlimited"] else []),
+            *(f"alter role \"{row['name']}\" set {setting} = '…'" for setting in row["missing"]),
+        ]
+        remedy = f"{'; '.join(statements)}. `penstock roles login` makes logins that have them"
+        found.append(note("unlimited_logins", what, remedy))
+    return found
+
+
+CHECKS: Sequence[Check] = (unsafe_login, owner_login, cluster_roles, temporary_objects, unlimited_logins)
