@@ -70,9 +70,10 @@ async def unlimited_logins(patient: Patient) -> list[Finding]:
     for row in await patient.db.fetch(sql("logins/unlimited"), list(roles.ROLES), list(TIMEOUTS)):
         lacks = [*(["connection limit"] if row["unlimited"] else []), *row["missing"]]
         what = f"the login {row['name']}, a member of {row['role']}, has no {', no '.join(lacks)}"
+        quoted = '"' + row["name"].replace('"', '""') + '"'
         statements = [
-            *([f'alter role "{row["name"]}" connection limit 50'] if row["unlimited"] else []),
-            *(f"alter role \"{row['name']}\" set {setting} = '…'" for setting in row["missing"]),
+            *([f"alter role {quoted} connection limit 50"] if row["unlimited"] else []),
+            *(f"alter role {quoted} set {setting} = '…'" for setting in row["missing"]),
         ]
         remedy = f"{'; '.join(statements)}. `penstock roles login` makes logins that have them"
         found.append(note("unlimited_logins", what, remedy))
