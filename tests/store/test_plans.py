@@ -120,7 +120,7 @@ def test_a_completion_finds_its_jobs_by_primary_key(ask: Ask, table: psycopg.Con
     assert plan.buffers < 30 * SET
 
 
-@pytest.mark.parametrize("name", ["claims/renew", "claims/requeue", "claims/settled", "claims/fail"])
+@pytest.mark.parametrize("name", ["claims/renew", "claims/requeue", "claims/settled", "claims/kept", "claims/fail"])
 def test_every_write_of_a_set_of_claims_goes_by_primary_key(
     name: str, ask: Ask, table: psycopg.Connection[Any]
 ) -> None:
@@ -129,6 +129,7 @@ def test_every_write_of_a_set_of_claims_goes_by_primary_key(
         "claims/renew": [[timedelta(minutes=5)] * SET],
         "claims/requeue": [[timedelta(0)] * SET, [True] * SET, ["NETWORK_TIMEOUT"] * SET, ["again"] * SET, BRIEFLY],
         "claims/settled": [],
+        "claims/kept": [],
         "claims/fail": [
             ["RUNTIME_BUG"] * SET, ["m"] * SET, [False] * SET, ["non_retryable"] * SET, ["stack"] * SET, ["{}"] * SET,
             [1] * SET, [None] * SET, BRIEFLY,

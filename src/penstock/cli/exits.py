@@ -50,6 +50,7 @@ BY_ERROR: Final[tuple[tuple[type[errors.PenstockError], int], ...]] = (
     (errors.StepRefused, REFUSED),
     (errors.UnsafeLogin, REFUSED),
     (errors.WorkerNameTaken, REFUSED),
+    (errors.PartEnded, BUG),
     (errors.PenstockError, FAILED),
 )
 

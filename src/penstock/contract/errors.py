@@ -23,6 +23,7 @@ PenstockError
 ├── StepRefused                an operator step out of order, or without its evidence
 │   └── RunRefused             this login may not start a run
 ├── WorkerNameTaken            another live worker has this name
+├── PartEnded                  a part of a worker has ended, so the worker ends as well
 ├── LeaseLost                  this claim no longer owns its job; the result is dropped
 ├── EffectUncertain            an outside effect may have happened and cannot be looked up
 ├── NotPerformed               raised by an effect's perform: it has certainly not happened
@@ -191,6 +192,16 @@ class WorkerNameTaken(PenstockError):
             "or wait until its heartbeat is a minute old"
         )
         self.name = name
+
+
+class PartEnded(PenstockError):
+    """A part that a worker cannot go on without has ended by itself."""
+
+    def __init__(self, part: str, how: str) -> None:
+        super().__init__(
+            f"the {part} of this process has ended ({how}), so the process ends as well: its claims run out and run "
+            "again elsewhere; start it again, and look for part_ended in its log"
+        )
 
 
 class LeaseLost(PenstockError):

@@ -15,6 +15,7 @@ from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, Any, Final
 
 from penstock.contract.texts import clean_text
+from penstock.engine.parts import Parts
 from penstock.store import alerts as store
 from penstock.store import connect
 from penstock.store.alerts import Alert, Severity, find
@@ -86,12 +87,13 @@ class Announcer:
         self._task: asyncio.Task[None] | None = None
         self._again = False
         self._looked = float("-inf")
+        self._parts = Parts(lambda _part, _error: None)  # the next poke, or the next look without one, starts it again
 
     def poke(self) -> None:
         """There is an alert; a poke during a look makes it look again."""
         self._again = True
         if self._task is None or self._task.done():
-            self._task = asyncio.get_running_loop().create_task(self._look(), name="penstock-announcer")
+            self._task = self._parts.start(self._look(), "announcer")
 
     def look_now_and_then(self) -> None:
         """Look if the last look is a while ago."""
@@ -101,7 +103,7 @@ class Announcer:
     async def close(self) -> None:
         """Let a look come to its end."""
         if self._task is not None:
-            await self._task
+            await asyncio.wait({self._task})
 
     async def _look(self) -> None:
         while self._again:

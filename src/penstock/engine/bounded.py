@@ -8,12 +8,10 @@ while, with no attempt used (C-26).
 from __future__ import annotations
 
 import asyncio
-import json
 import socket
 import time
 from datetime import timedelta
 from typing import TYPE_CHECKING, Final
-from uuid import UUID
 
 from penstock.contract.claims import Caps
 from penstock.contract.policies import CONTROL_CHANNEL
@@ -170,11 +168,7 @@ class BoundedRun(Crew):
 
     def _on_control(self, _channel: str, payload: str) -> None:
         """Hear of jobs that an operator cancels."""
-        try:
-            job_id = UUID(str(json.loads(payload)["cancel"]))
-        except (ValueError, KeyError, TypeError, RecursionError):
-            return
-        self.slots.halt([job_id], Stop.CANCELED)
+        self._on_cancel(payload)
 
 
 class _PunctualExecutor(Executor):

@@ -14,15 +14,17 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 from uuid import uuid4
 
-from penstock.contract.errors import WorkerNameTaken
+from penstock.contract.errors import PartEnded, WorkerNameTaken
 from penstock.contract.prices import load_prices
-from penstock.engine import births, names
+from penstock.engine import births, control, names
+from penstock.engine.cancels import Cancels
 from penstock.engine.deadlines import Deadlines
 from penstock.engine.executor import Executor
 from penstock.engine.fetcher import Fetcher
 from penstock.engine.heartbeat import Heartbeat
 from penstock.engine.lending import Lender
 from penstock.engine.memory import rss_bytes
+from penstock.engine.parts import Parts
 from penstock.engine.recorder import Recorder
 from penstock.engine.running import Running, Stop
 from penstock.engine.slots import Slots
@@ -76,6 +78,7 @@ class Crew:
         self._pool_size = pool_size or POOL
         self._adapters = adapters
         self.failure: BaseException | None = None  # what ended this crew before its time
+        self.parts = Parts(self.part_ended)
         self.instance = uuid4()  # a successor of the same instance takes its name over at once
 
     async def reopen_types(self) -> None:
@@ -112,10 +115,11 @@ class Crew:
         self.deadlines = Deadlines(self.place.held.values(), self._abandon)
         self.executor = self._make_executor()
         self.recorder = Recorder(
-            self.place, flush_seconds=self._settings.flush_ms / 1000, freed=self._on_freed, died=self._on_recorder_died
+            self.place, self.parts, flush_seconds=self._settings.flush_ms / 1000, freed=self._on_freed
         )
         self.slots = Slots(self.place, self.executor, self.recorder, self._types, self.concurrency)
         self.fetcher = Fetcher(self.place, self.slots, self.recorder, self._types)
+        self.cancels = Cancels(self.place, self.slots, Parts(lambda _part, _error: None))  # the next message starts it
         await self.fetcher.look_at_gates()
         loop = asyncio.get_running_loop()
         self.heartbeat = Heartbeat(
@@ -124,6 +128,7 @@ class Crew:
             self.place.held,
             lambda gone: _in_loop(loop, self.slots.lose, gone),
             rss_bytes,
+            lambda error: _in_loop(loop, self.part_ended, "heartbeat", error),
             prepared=self._settings.prepared_statements,
         )
         self.recorder.start()
@@ -177,10 +182,20 @@ class Crew:
     def _make_executor(self) -> Executor:
         return Executor(self.place, self.deadlines, self.concurrency)
 
-    def _on_recorder_died(self, error: BaseException) -> None:
-        self.failure = error
-        self.fetcher.stopping = True
-        self.slots.halt_all(Stop.SHUTDOWN)
+    def part_ended(self, part: str, error: BaseException) -> None:
+        """What has lost a part cannot go on: its leases would run out, or its ends stay unwritten."""
+        if self.failure is None:
+            self.failure = error if isinstance(error, Exception) else PartEnded(part, type(error).__name__)
+        if hasattr(self, "fetcher"):
+            self.fetcher.stopping = True
+            self.slots.shut_down()
+
+    def _on_cancel(self, payload: str) -> control.Message:
+        """Look at a job that a message names, if it is one of ours; returns what else the message asks for."""
+        message = control.read(payload)
+        if message.cancel is not None:
+            self.cancels.hear(message.cancel)
+        return message
 
     def _abandon(self, running: Running) -> None:
         self.slots.abandon(running)
@@ -196,6 +211,7 @@ class Crew:
             self.slots.halt_all(Stop.SHUTDOWN)
             if not await self.slots.wait_idle(LAST_SECONDS):
                 self.slots.abandon_all()
+        await self.cancels.close()
         await self.recorder.close()
 
     async def _leave(self) -> None:

@@ -6,6 +6,7 @@ import asyncio
 from typing import TYPE_CHECKING, Final
 
 from penstock.engine.running import Running, Stop
+from penstock.telemetry import events
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -55,10 +56,18 @@ class Deadlines:
                 continue
             if limit > now:
                 ahead.append(limit)
-            elif running.halted is None:
-                running.halt(Stop.TIMEOUT)
-                ahead.append(now + UNHEARD)
             else:
-                self._abandon(running)
+                ahead.append(now + UNHEARD)
+                self._stop(running)
         if ahead:
             self.watch(min(ahead))
+
+    def _stop(self, running: Running) -> None:
+        """Halt it, or give up on it; what goes wrong with one handler must not end the watch over all others."""
+        try:
+            if running.halted is None:
+                running.halt(Stop.TIMEOUT)
+            else:
+                self._abandon(running)
+        except Exception as error:
+            events.internal_error("deadlines", type(error).__name__)  # it is looked at again

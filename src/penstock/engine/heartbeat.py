@@ -13,6 +13,7 @@ import time
 from datetime import timedelta
 from typing import TYPE_CHECKING, Final
 
+from penstock.contract.failure_signals import sqlstate
 from penstock.store import claims as store
 from penstock.store import connect, workers
 from penstock.telemetry import events
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
 BEAT: Final = 15.0  # seconds between words of the worker itself
 RETRY: Final = 1.0  # seconds between tries while the database is away
 GRACE: Final = 5.0  # a handler past its time limit is renewed no longer than this
+MOST_BUGS: Final = 3  # in a row; then the worker ends and says why
 SLOW: Final = 10.0  # seconds after which a renewal counts as failed
 
 
@@ -40,6 +42,7 @@ class Heartbeat:
         held: dict[UUID, Running],
         lost: Callable[[list[Running]], None],
         measure: Callable[[], int | None],
+        died: Callable[[BaseException], None],
         *,
         prepared: bool = True,
     ) -> None:
@@ -49,6 +52,8 @@ class Heartbeat:
         self._held = held
         self._lost = lost  # called in this thread: hand over to the loop
         self._measure = measure
+        self._died = died  # likewise
+        self._bugs = 0  # rounds in a row that something else than the database ended
         self._wake = threading.Event()
         self._stopping = False
         self._thread = threading.Thread(target=self._main, name="penstock-heartbeat", daemon=True)
@@ -74,6 +79,15 @@ class Heartbeat:
         self._thread.join(timeout=SLOW + 5)
 
     def _main(self) -> None:
+        """Rounds until the end; a thread that ends before takes its worker along, whose leases nobody would renew."""
+        try:
+            self._run()
+        except BaseException as error:
+            if not self._stopping:
+                events.part_ended("heartbeat", type(error).__name__)
+                self._died(error)
+
+    def _run(self) -> None:
         self._wake.wait(self._first)
         with asyncio.Runner() as runner:
             while not self._stopping:
@@ -83,18 +97,33 @@ class Heartbeat:
                 runner.run(self._close())
 
     async def _round(self) -> float:
-        """One look at all leases; returns the seconds until the next."""
+        """One look at all leases; returns the seconds until the next.
+
+        Whatever the database says, there is a next: a read-only server, a right
+        that is missing for a moment, an error that nobody has met. Anything else
+        that goes wrong is a bug; one that comes again and again is raised.
+        """
         try:
             connection = await self._connected()
             async with asyncio.timeout(SLOW):
                 await self._renew_due(connection)
                 await self._beat(connection)
-        except connect.AWAY as error:
-            events.database_away("heartbeat", type(error).__name__, RETRY)
+        except Exception as error:
             await self._close()
             self._give_up_expired()
+            self._note(error)
             return min(RETRY, self.period)
+        self._bugs = 0
         return self.period
+
+    def _note(self, error: Exception) -> None:
+        if isinstance(error, connect.AWAY) or sqlstate(error) is not None:
+            events.database_away("heartbeat", type(error).__name__, RETRY)
+            return
+        self._bugs += 1
+        if self._bugs >= MOST_BUGS:
+            raise error
+        events.internal_error("heartbeat", type(error).__name__)
 
     async def _renew_due(self, connection: Connection) -> None:
         now = time.monotonic()

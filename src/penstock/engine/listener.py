@@ -8,8 +8,11 @@ counts as dead. After every reconnect the worker drains, as pokes were lost.
 from __future__ import annotations
 
 import asyncio
+import random
+from collections import deque
 from typing import TYPE_CHECKING, Final
 
+from penstock.engine.parts import Parts
 from penstock.store import connect
 from penstock.telemetry import events, metrics
 
@@ -20,7 +23,8 @@ if TYPE_CHECKING:
 
 PROBE: Final = 10.0  # seconds between probes
 PATIENCE: Final = 4.0  # seconds a probe may take; together below 15
-LONGEST_DELAY: Final = 30.0
+FIRST_DELAY: Final = 0.1
+LONGEST_DELAY: Final = 1.0
 
 
 class Listener:
@@ -44,8 +48,10 @@ class Listener:
         self._patience = patience
         self._connection: Connection | None = None
         self._task: asyncio.Task[None] | None = None
+        self._parts = Parts(self._on_ended)
+        self._pausing: asyncio.TimerHandle | None = None
         self._broken = asyncio.Event()
-        self.delays: list[float] = []  # the reconnect delays so far, for tests and the curious
+        self.delays: deque[float] = deque(maxlen=100)  # the last reconnect delays, for tests and the curious
 
     async def start(self) -> None:
         """Listen, then return: what is enqueued from now on is heard."""
@@ -54,14 +60,22 @@ class Listener:
         except connect.AWAY as error:
             events.listener_lost(self._channels, type(error).__name__, 0.0)
             self._broken.set()
-        self._task = asyncio.create_task(self._keep(), name="penstock-listener")
+        self._begin()
 
     async def stop(self) -> None:
         """Stop listening."""
-        if self._task is not None:
-            self._task.cancel()
-            await asyncio.gather(self._task, return_exceptions=True)
+        if self._pausing is not None:
+            self._pausing.cancel()
+        await self._parts.end(self._task)
         self._drop()
+
+    def _begin(self) -> None:
+        self._task = self._parts.start(self._keep(), "listener", lasting=True)
+
+    def _on_ended(self, _part: str, _error: BaseException) -> None:
+        """Begin again, with a new connection: it may have ended anywhere."""
+        self._broken.set()
+        self._pausing = asyncio.get_running_loop().call_later(FIRST_DELAY, self._begin)
 
     async def _listen(self) -> None:
         async with asyncio.timeout(self._patience + connect.CONNECT_TIMEOUT):
@@ -94,20 +108,22 @@ class Listener:
         try:
             async with asyncio.timeout(self._patience):
                 heard = await self._connection.fetch("select pg_listening_channels() as channel")
-        except connect.AWAY:
+        except Exception:  # whatever it says, it is not what was asked for
             return False
         return {row["channel"] for row in heard} >= set(self._channels)
 
     async def _reconnect(self) -> None:
-        delay = 1.0
+        """Try until it listens again; a try costs little, so a long outage makes the pauses no longer than a second."""
+        delay = FIRST_DELAY
         while True:
             self._drop()
             try:
                 await self._listen()
-            except connect.AWAY as error:
-                events.listener_lost(self._channels, type(error).__name__, delay)
-                self.delays.append(delay)
-                await asyncio.sleep(delay)
+            except Exception as error:
+                pause = delay * random.uniform(0.5, 1)  # noqa: S311 - so that not all come at the same moment
+                events.listener_lost(self._channels, type(error).__name__, round(pause, 3))
+                self.delays.append(pause)
+                await asyncio.sleep(pause)
                 delay = min(LONGEST_DELAY, delay * 2)
                 continue
             self._restored()

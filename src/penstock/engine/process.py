@@ -22,6 +22,7 @@ from uuid import UUID
 
 from penstock.contract import crash
 from penstock.engine.memory import rss_bytes, settle
+from penstock.engine.parts import Parts
 from penstock.engine.scheduler import beside
 from penstock.settings import Settings, load_settings
 from penstock.store import connect, schema
@@ -97,15 +98,15 @@ async def _work(app: Penstock, orders: Orders, channel: socket.socket | None) ->
     if orders.instance is not None:
         worker.instance = UUID(orders.instance)
     obey_signals(worker.stop)
-    settling = asyncio.create_task(settle_when_ready(worker))
-    attending = None if channel is None else asyncio.create_task(_attend(channel, worker))
+    parts = Parts(worker.part_ended)
+    settling = parts.start(settle_when_ready(worker), "settling")
+    attending = None if channel is None else parts.start(_attend(channel, worker), "line to the supervisor")
     if orders.scheduler:
         await beside(worker, app.scheduler(dsn=orders.dsn, insecure=orders.insecure))
     else:
         await worker.run()
-    settling.cancel()
-    if attending is not None:
-        attending.cancel()
+    await parts.end(settling)
+    await parts.end(attending)
     await app.close()
     if not worker.recycle:
         return 0

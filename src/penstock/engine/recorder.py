@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Sequence
 
     from penstock.contract.claims import Claim
+    from penstock.engine.parts import Parts
     from penstock.engine.running import Running
     from penstock.engine.runs import Run
     from penstock.engine.workplace import Workplace
@@ -48,13 +49,13 @@ class Recorder:
     def __init__(
         self,
         place: Workplace,
+        parts: Parts,
         *,
         flush_seconds: float,
         freed: Callable[[], None],
-        died: Callable[[BaseException], None] = lambda _: None,
     ) -> None:
         self._place = place
-        self._died = died
+        self._parts = parts  # a recorder that ends takes its worker along: work that nobody records must not go on
         self._flush_seconds = flush_seconds
         self._freed = freed
         self._completed: list[Running] = []
@@ -68,7 +69,6 @@ class Recorder:
         self._writing = 0
         self._written = asyncio.Event()  # nothing is being written
         self._obstructed: dict[Claim, int] = {}  # ends that wait for somebody else's transaction, with their tries
-        self._later: set[asyncio.Task[None]] = set()
         self.tally = self._tally = Tally(place, self.run_over)
         self.shaky = self._tally.shaky  # types whose breaker has counted a failure
         self.alarmed = 0  # failures not yet written that may open a breaker: claim nothing before they are
@@ -81,14 +81,7 @@ class Recorder:
 
     def start(self) -> None:
         """Begin to flush."""
-        self._task = asyncio.create_task(self._flush_for_ever(), name="penstock-recorder")
-        self._task.add_done_callback(self._on_end)
-
-    def _on_end(self, task: asyncio.Task[None]) -> None:
-        """A recorder that dies takes its worker along: work that nobody records must not go on."""
-        if not task.cancelled() and (error := task.exception()) is not None:
-            events.internal_error("recorder", type(error).__name__)
-            self._died(error)
+        self._task = self._parts.start(self._flush_for_ever(), "recorder", lasting=True)
 
     def put(self, running: Running, verdict: Verdict, stack: str = "") -> None:
         """Take one verdict; it is written soon."""
@@ -116,6 +109,7 @@ class Recorder:
         self._some.set()
         self._full.set()
         if self._task is not None:
+            self._parts.release(self._task)
             await asyncio.wait({self._task})
 
     async def settle(self) -> None:
@@ -359,10 +353,8 @@ class Recorder:
         if tries == TOLD_AFTER:
             await self._refused(running, "end", error)
         self._writing += 1
-        task = asyncio.create_task(self._write_later(running, PAUSES[min(tries, len(PAUSES)) - 1], write))
-        self._later.add(task)
-        task.add_done_callback(self._later.discard)
-        task.add_done_callback(self._on_end)
+        pause = PAUSES[min(tries, len(PAUSES)) - 1]
+        _ = self._parts.start(self._write_later(running, pause, write), "recorder")
         return True
 
     async def _write_later(self, running: Running, pause: float, write: Callable[[], Awaitable[None]]) -> None:

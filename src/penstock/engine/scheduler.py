@@ -21,11 +21,15 @@ from typing import TYPE_CHECKING, Any, Final
 
 from penstock.contract.claims import Trigger
 from penstock.contract.crash import CrashPoint, passing
+from penstock.contract.errors import PartEnded
 from penstock.contract.keys import stored_key, uuid7
 from penstock.contract.policies import CONTROL_CHANNEL
+from penstock.engine import control
 from penstock.engine.cadences import Cadence
 from penstock.engine.dispatcher import Dispatcher
 from penstock.engine.listener import Listener
+from penstock.engine.paced import Paced
+from penstock.engine.parts import Parts
 from penstock.settings import Notify
 from penstock.store import clock, connect, jobs, schedules, silence
 from penstock.store import types as type_store
@@ -72,6 +76,9 @@ class Scheduler:
         self._options = options
         self._pools: list[Pool] = []  # one for the schedules, one that functions may hold for as long as they run
         self._wake = asyncio.Event()
+        self._changes = Paced(self._wake.set, control.PAUSE)
+        self._parts = Parts(self._on_part_ended)
+        self._failure: BaseException | None = None
         self._stopping = False
         self._tasks: dict[asyncio.Task[None], tuple[str, int]] = {}
         self.ready = asyncio.Event()  # set when the schedules are written and changes are heard
@@ -80,14 +87,16 @@ class Scheduler:
         """Schedule until `stop` is called; then let what runs end within the grace."""
         try:
             await self.open()
-            renewal = asyncio.create_task(self._renew_for_ever(), name="penstock-schedule-leases")
+            renewal = self._parts.start(self._renew_for_ever(), "schedule leases", lasting=True)
             try:
                 await self._loop()
             finally:
                 await self.settle(self._settings.grace_seconds)
-                renewal.cancel()
+                await self._parts.end(renewal)
         finally:
             await self.close()
+        if self._failure is not None:
+            raise self._failure
 
     def stop(self, reason: str = "asked") -> None:
         """Start nothing more; `run` returns when what runs has ended or the grace is over."""
@@ -95,6 +104,10 @@ class Scheduler:
             events.scheduler_stopping(self.name, len(self._tasks), reason)
         self._stopping = True
         self._wake.set()
+
+    def _on_part_ended(self, part: str, error: BaseException) -> None:
+        self._failure = error if isinstance(error, Exception) else PartEnded(part, type(error).__name__)
+        self.stop(f"{part} ended")
 
     async def open(self) -> None:
         """Connect, check the login, write the declared types and schedules, hear of changes."""
@@ -121,6 +134,7 @@ class Scheduler:
 
     async def close(self) -> None:
         """Disconnect."""
+        self._changes.close()
         if hasattr(self, "_listener"):
             await self._listener.stop()
         for pool in self._pools:
@@ -189,8 +203,8 @@ class Scheduler:
                     events.database_away("schedule leases", type(error).__name__, self._lease.total_seconds() / 3)
 
     def _on_control(self, _channel: str, payload: str) -> None:
-        if '"schedules"' in payload:
-            self._wake.set()
+        if control.read(payload).schedules:
+            self._changes.ask()
 
     def _function_names(self) -> list[str]:
         return [function.name for function in self._functions]
@@ -239,6 +253,8 @@ class Scheduler:
 
     def _served(self, task: asyncio.Task[None]) -> None:
         del self._tasks[task]
+        if not task.cancelled() and (error := task.exception()) is not None:
+            events.internal_error("schedule", type(error).__name__)  # its lease runs out, and another tick follows
         self._wake.set()  # its next due time is known only now
 
 

@@ -24,7 +24,6 @@ from penstock.telemetry import events
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
-    from uuid import UUID
 
     from penstock.contract.claims import Claim
     from penstock.engine.recorder import Recorder
@@ -59,6 +58,7 @@ class Slots:
         self._ahead = 0
         self._finished = 0
         self._measured = time.monotonic()
+        self.shut = False  # whoever waits for room waits in vain
 
     @property
     def open(self) -> int:
@@ -75,7 +75,7 @@ class Slots:
         """Return when a claim would find room."""
         while True:
             low = max(1, self._ahead // 2)
-            if self.room() >= low:
+            if self.shut or self.room() >= low:
                 return
             self._room.clear()
             await self._room.wait()
@@ -193,19 +193,11 @@ class Slots:
         if not self._tasks and not self._backlog:
             self._idle.set()
 
-    def halt(self, job_ids: Iterable[UUID], why: Stop) -> None:
-        """Stop the handlers of these jobs, if they are here."""
-        for job_id in job_ids:
-            running = self._place.held.get(job_id)
-            if running is not None:
-                running.halt(why)
-        self._executor.watch_halted()
-
-    def lose(self, claims: Iterable[Running]) -> None:
-        """Stop these, whose leases are gone; one that has ended meanwhile may have been claimed again, and goes on."""
+    def lose(self, claims: Iterable[Running], why: Stop = Stop.LOST) -> None:
+        """Stop these, whose jobs are gone; one that has ended meanwhile may have been claimed again, and goes on."""
         for running in claims:
             if self._place.held.get(running.claim.job_id) is running:
-                running.halt(Stop.LOST)
+                running.halt(why)
         self._executor.watch_halted()
 
     def release_backlog(self, delay: timedelta, code: str | None) -> int:
@@ -234,6 +226,12 @@ class Slots:
         except TimeoutError:
             return False
         return True
+
+    def shut_down(self) -> None:
+        """Stop every handler and let nobody wait for room: this crew has lost a part and ends."""
+        self.shut = True
+        self._room.set()
+        self.halt_all(Stop.SHUTDOWN)
 
     def halt_all(self, why: Stop) -> None:
         """Stop every handler."""

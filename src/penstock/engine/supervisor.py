@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Final
 from uuid import uuid4
 
 from penstock.engine import shared_folder
+from penstock.engine.parts import Parts
 from penstock.engine.process import READY, RECYCLE, SHORTEST_LIFE, check_schema, loop_factory
 from penstock.store import connect, workers
 from penstock.telemetry import events
@@ -170,20 +171,21 @@ class Supervisor:
             theirs.close()
 
     async def _attend(self, slot: Slot, process: asyncio.subprocess.Process, channel: socket.socket) -> int:
-        hearing = asyncio.create_task(_hear(slot, channel))
-        killing = asyncio.create_task(self._kill_late(process))
+        parts = Parts(lambda _part, _error: _kill(process))  # one that got no orders, or outlives its grace unseen
+        hearing = parts.start(_hear(slot, channel), "line to a process")
+        killing = parts.start(self._kill_late(process), "grace of a process")
         try:
             return await process.wait()
         finally:
-            hearing.cancel()
-            killing.cancel()
+            await parts.end(hearing)
+            await parts.end(killing)
 
     async def _kill_late(self, process: asyncio.subprocess.Process) -> None:
         """A process that does not end within the grace is killed; its leases do the rest."""
         await self._stopping.wait()
         await asyncio.sleep(self._settings.grace_seconds + AFTER_GRACE)
         self._exit_code = self._exit_code or KILLED
-        process.kill()
+        _kill(process)
 
     @contextmanager
     def _metrics(self) -> Iterator[Path | None]:
@@ -204,6 +206,11 @@ class Supervisor:
                 server.shutdown()
                 server.server_close()
             shared_folder.remove(folder)
+
+
+def _kill(process: asyncio.subprocess.Process) -> None:
+    with suppress(ProcessLookupError):  # it has ended this very moment
+        process.kill()
 
 
 async def _hear(slot: Slot, channel: socket.socket) -> None:

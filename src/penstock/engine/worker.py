@@ -8,21 +8,20 @@ polls faster than that.
 from __future__ import annotations
 
 import asyncio
-import json
 from datetime import timedelta
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any, Final
-from uuid import UUID
+from typing import TYPE_CHECKING, Final
 
 from penstock.contract.claims import Trigger
 from penstock.contract.errors import SettingsInvalid
 from penstock.contract.policies import CONTROL_CHANNEL, Dispatch
+from penstock.engine import control
 from penstock.engine.alerts import Announcer
 from penstock.engine.crew import Crew
 from penstock.engine.fetcher import Group, group_types
 from penstock.engine.listener import Listener
 from penstock.engine.memory import rss_bytes
-from penstock.engine.running import Stop
+from penstock.engine.paced import Paced
 from penstock.store import claims as claim_store
 from penstock.store import connect, silence
 from penstock.store.kept import Kept
@@ -93,6 +92,8 @@ class Worker(Crew):
         self._unplanned_since = 0.0
         self._planning: asyncio.Task[None] | None = None
         self._planned = True
+        self._gates = Paced(self._look_at_gates, control.PAUSE)
+        self._alerts = Paced(self._look_at_alerts, control.PAUSE)
         self._stopping = False
         self._stopped = asyncio.Event()
         self.ready = asyncio.Event()  # set when LISTEN is active and the startup drain has been claimed
@@ -118,9 +119,10 @@ class Worker(Crew):
                 events.worker_stopping(self.worker_id, len(self.place.held), reason)
             self._wake.set()
 
-    def _on_recorder_died(self, error: BaseException) -> None:
-        super()._on_recorder_died(error)
-        self.stop("recorder died")
+    def part_ended(self, part: str, error: BaseException) -> None:
+        """Stop, and let `run` raise *error*."""
+        super().part_ended(part, error)
+        self.stop(f"{part} ended")
 
     async def drain(self, trigger: Trigger = Trigger.ADMIN, cap: int | None = None) -> int:
         """Promote, claim and run what is due, and wait for it; returns how many jobs were taken (D-41)."""
@@ -229,7 +231,7 @@ class Worker(Crew):
 
     def _begin_plan(self) -> None:
         self._resting = None
-        self._planning = asyncio.create_task(self._plan(), name="penstock-plan")
+        self._planning = self.parts.start(self._plan(), "plan")
 
     async def _plan(self) -> None:
         try:
@@ -288,17 +290,18 @@ class Worker(Crew):
             self._wake_now(Trigger.NOTIFY)
 
     def _on_control(self, payload: str) -> None:
-        message = _json(payload)
-        if "cancel" in message:
-            try:
-                self.slots.halt([UUID(str(message["cancel"]))], Stop.CANCELED)
-            except ValueError:
-                return
-        if "gates" in message:
-            self._gates_moved = True
-            self._wake_now(Trigger.NOTIFY)
-        if "alerts" in message:
-            self.announcer.poke()
+        message = self._on_cancel(payload)
+        if message.gates:
+            self._gates.ask()
+        if message.alerts:
+            self._alerts.ask()
+
+    def _look_at_gates(self) -> None:
+        self._gates_moved = True
+        self._wake_now(Trigger.NOTIFY)
+
+    def _look_at_alerts(self) -> None:
+        self.announcer.poke()
 
     def _on_freed(self) -> None:
         """A job of a type with limits has ended: the next may start. Or one went back, maybe due before we wake."""
@@ -318,9 +321,9 @@ class Worker(Crew):
         for timer in (self._resting, self._timer):
             if timer is not None:
                 timer.cancel()
-        if self._planning is not None:
-            self._planning.cancel()
-            await asyncio.wait({self._planning})
+        self._gates.close()
+        self._alerts.close()
+        await self.parts.end(self._planning)
         if not hasattr(self, "heartbeat"):
             await self._close_pool()
             return
@@ -343,13 +346,5 @@ def _filled(run: Run) -> bool:
 @lru_cache(maxsize=64)
 def _poked_type(payload: str) -> str | None:
     """The type that a poke names; None, for all, when it names none that can be read (C-28)."""
-    named = _json(payload).get("job_type")
+    named = control.loads(payload).get("job_type")
     return named if isinstance(named, str) else None
-
-
-def _json(payload: str) -> dict[str, Any]:
-    try:
-        message = json.loads(payload)
-    except (ValueError, RecursionError):
-        return {}
-    return message if isinstance(message, dict) else {}

@@ -213,6 +213,12 @@ async def owned(db: Db, worker: str, claim: Claim) -> bool:
     return bool(await db.fetchval(sql("claims/mine"), claim.job_id, claim.claim_seq, worker))
 
 
+async def gone(db: Db, worker: str, claims: Sequence[Claim]) -> list[Claim]:
+    """Those of *claims* whose jobs were taken away from them: canceled, reclaimed, deleted."""
+    ids, fences = [claim.job_id for claim in claims], [claim.claim_seq for claim in claims]
+    return _missing(claims, await db.fetch(sql("claims/kept"), ids, fences, worker))
+
+
 async def stage_states(db: Db, job_id: UUID) -> list[asyncpg.Record]:
     """Attempts and results of each stage that a staged job has touched."""
     return await db.fetch(sql("claims/stage_states"), job_id)

@@ -157,6 +157,11 @@ def internal_error(what: str, error: str) -> None:
     log.error("internal_error", what=what, error=error)
 
 
+def part_ended(part: str, error: str) -> None:
+    """A thread or task beside the main loop has ended by itself; what follows is said by the lines after this one."""
+    log.error("part_ended", what=part, error=error)
+
+
 def metrics_served(host: str, port: int) -> None:
     """Scrapes are answered."""
     log.info("metrics_served", host=host, port=port)

@@ -250,6 +250,8 @@ class Collector:
                     await store.renew(self._pool, batch.batch_id, self._who, LEASE)
                 except connect.AWAY:
                     continue  # the next one may come through; the fences hold in any case
+                except Exception as error:
+                    breakers.internal_error("batch lease", type(error).__name__)  # likewise
 
         renewal = asyncio.create_task(renew_for_ever(), name="penstock-batch-lease")
         try:

@@ -63,7 +63,7 @@ async def test_items_are_enriched_at_once_through_a_pooler_while_the_listener_go
         async with working(world.worker) as worker:
             saved = [await world.save() for _ in range(5)]
             await enriched(world, len(saved))
-            assert worker.listener.delays == []
+            assert not worker.listener.delays
         assert world.asked() == len(saved)
         assert await world.owner.fetchval(TRIGGERS) == ["notify"]  # a run is recorded after its last job
 
