@@ -90,11 +90,13 @@ class Heartbeat:
     def _run(self) -> None:
         self._wake.wait(self._first)
         with asyncio.Runner() as runner:
-            while not self._stopping:
-                pause = runner.run(self._round())
-                self._wake.wait(pause)
-            if self._connection is not None:
-                runner.run(self._close())
+            try:
+                while not self._stopping:
+                    pause = runner.run(self._round())
+                    self._wake.wait(pause)
+            finally:
+                if self._connection is not None:
+                    runner.run(self._close())
 
     async def _round(self) -> float:
         """One look at all leases; returns the seconds until the next.

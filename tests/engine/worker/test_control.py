@@ -13,6 +13,7 @@ import pytest
 from penstock.contract.claims import Caps, Trigger
 from penstock.engine import control
 from penstock.engine.bounded import BoundedRun, TimedRun
+from penstock.engine.paced import Paced
 from penstock.store import claims as store
 from penstock.store import types as type_store
 from penstock.store.alerts import next_unannounced
@@ -144,6 +145,20 @@ async def test_a_flood_of_other_messages_makes_a_few_looks_as_well(
         await held.stopped.wait()
         await worker.settle()
     assert 1 <= count < 200
+
+
+@pytest.mark.contract("Q-48", "D-40")
+async def test_what_many_messages_ask_for_is_done_at_once_and_then_once_for_all_of_them() -> None:
+    acts: asyncio.Queue[float] = asyncio.Queue()
+    loop = asyncio.get_running_loop()
+    paced = Paced(lambda: acts.put_nowait(loop.time()), 0.1)
+    for _ in range(1000):
+        paced.ask()
+    assert acts.qsize() == 1
+    first, second = await acts.get(), await acts.get()
+    assert second - first >= 0.1
+    paced.close()
+    assert acts.empty()
 
 
 @pytest.mark.contract("Q-48")

@@ -7,6 +7,7 @@ from typing import Final
 from tests.mutants.guard import ENGINE, Guard
 
 CONTROL: Final = "tests/engine/worker/test_control.py"
+PARTS: Final = "tests/engine/worker/test_parts.py"
 
 GUARDS: Final = (
     Guard(
@@ -21,6 +22,37 @@ GUARDS: Final = (
         f"{ENGINE}/paced.py",
         "wait = self._last + self._seconds - loop.time()",
         "wait = 0",
-        (f"{CONTROL}::test_a_flood_of_other_messages_makes_a_few_looks_as_well",),
+        (f"{CONTROL}::test_what_many_messages_ask_for_is_done_at_once_and_then_once_for_all_of_them",),
+    ),
+    Guard(
+        "a part that ends takes its worker along",
+        f"{ENGINE}/parts.py",
+        "            self._ended(name, error)\n",
+        "",
+        (
+            f"{PARTS}::test_a_worker_that_has_lost_a_part_ends_and_says_which[plan]",
+            f"{PARTS}::test_a_listener_that_has_ended_listens_again",
+        ),
+    ),
+    Guard(
+        "… also when it was cancelled",
+        f"{ENGINE}/parts.py",
+        'PartEnded(name, "it was cancelled") if task.cancelled() else task.exception()',
+        "None if task.cancelled() else task.exception()",
+        (f"{PARTS}::test_a_listener_that_has_ended_listens_again",),
+    ),
+    Guard(
+        "a heartbeat goes on whatever the database says",
+        f"{ENGINE}/heartbeat.py",
+        "        except Exception as error:\n            await self._close()",
+        "        except connect.AWAY as error:\n            await self._close()",
+        (f"{PARTS}::test_a_heartbeat_goes_on_after_any_error_of_the_database",),
+    ),
+    Guard(
+        "a heartbeat that ends is noticed",
+        f"{ENGINE}/heartbeat.py",
+        "                self._died(error)\n",
+        "",
+        (f"{PARTS}::test_a_worker_that_has_lost_a_part_ends_and_says_which[heartbeat]",),
     ),
 )
