@@ -11,8 +11,8 @@ import errno
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
+from penstock.contract import absence, failures
 from penstock.contract import failure_signals as signals
-from penstock.contract import failures
 from penstock.contract.failure_tables import (
     BY_CODE,
     BY_HTTP_STATUS,
@@ -230,10 +230,37 @@ def _by_name(error: BaseException) -> _Finding | None:
         found = BY_NAME.get(_package(base), {}).get(base.__name__)
         if found is not None:
             return _Finding(found, vague=bool({own_name, base.__name__} & VAGUE))
-    if isinstance(error, OSError) and error.errno in _UNREACHABLE:
+    if isinstance(error, OSError) and (error.errno in _UNREACHABLE or absence.failed_to_connect(error)):
+        return _Finding(FailureClass.NETWORK_RESET)
+    if absence.is_lost_connection(error) or _follows_from_a_loss(error):
         return _Finding(FailureClass.NETWORK_RESET)
     return None
 
 
+def _follows_from_a_loss(error: BaseException) -> bool:
+    """Whether a driver only says what is left to say after its connection was lost.
+
+    A transaction whose connection is cut in the middle of a statement fails a
+    second time when its block rolls back, and that is the error a handler sees.
+    """
+    if not absence.may_follow_from_one(error):
+        return False
+    before = error.__context__
+    for _ in range(_DEEPEST):
+        if before is None:
+            return False
+        if _says_away(before):
+            return True
+        before = before.__context__
+    return False
+
+
+def _says_away(error: BaseException) -> bool:
+    state = signals.sqlstate(error)
+    if state is not None:
+        return absence.of_state(state) is not None
+    return isinstance(error, OSError | EOFError) or absence.is_lost_connection(error)
+
+
 def _package(cls: type) -> str:
-    return str(cls.__module__).partition(".")[0]
+    return absence.package(str(cls.__module__))

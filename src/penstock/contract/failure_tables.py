@@ -10,6 +10,7 @@ from __future__ import annotations
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Final
 
+from penstock.contract import absence
 from penstock.contract.failures import FailureClass as F
 
 if TYPE_CHECKING:
@@ -76,17 +77,15 @@ BY_CODE: Final = _table({
 # The same request cannot be sent again under this key, and it may have been sent: look it up instead.
 NEVER_REPEATED: Final = frozenset({"invalid_idempotent_request"})
 
-# A whole SQLSTATE first, then its class (the first two characters).
-BY_SQLSTATE: Final = _table({
-    F.CONFLICT: ("40", "55P03", "23505", "23P01", "55006"),
-    F.NETWORK_TIMEOUT: ("57014", "25P04"),
-    F.NETWORK_RESET: ("08", "57P01", "57P02", "57P03", "57P05", "25P03", "25006"),
-    F.UPSTREAM_5XX: ("53", "58", "XX", "F0", "HV"),
+# A whole SQLSTATE first, then its class (the first two characters). Those of an absent database stand in `absence`.
+BY_SQLSTATE: Final[Mapping[str, F]] = MappingProxyType({**absence.STATES, **_table({
+    F.CONFLICT: ("23505", "23P01", "55006"),
+    F.UPSTREAM_5XX: ("XX", "F0", "HV"),
     F.AUTH_DENIED: ("28", "42501"),
     F.CONFIG_INVALID: ("3D", "3F"),
     F.PAYLOAD_REJECTED: ("54",),
     F.SCHEMA_INVALID: ("22", "23"),
-})  # fmt: skip
+})})  # fmt: skip
 
 # SMTP replies; a 4yz reply that is not named here is the server asking for another try.
 BY_SMTP_REPLY: Final[Mapping[int, F]] = MappingProxyType({
@@ -169,14 +168,8 @@ BY_NAME: Final[Mapping[str, Mapping[str, F]]] = MappingProxyType({
     }),
     "aiosmtplib": _SMTP,
     "smtplib": _SMTP,
-    "asyncpg": _table({F.NETWORK_RESET: ("ConnectionDoesNotExistError", "PostgresConnectionError")}),
-    "psycopg": _table({F.NETWORK_RESET: ("OperationalError",)}),
-    "psycopg_pool": _table({F.NETWORK_TIMEOUT: ("PoolTimeout", "TooManyRequests"), F.NETWORK_RESET: ("PoolClosed",)}),
-    "sqlalchemy": _table({
-        F.NETWORK_TIMEOUT: ("TimeoutError",),
-        F.NETWORK_RESET: ("DisconnectionError",),
-        F.CONFLICT: ("StaleDataError",),
-    }),
+    **absence.NAMES,
+    "sqlalchemy": {**absence.NAMES["sqlalchemy"], "StaleDataError": F.CONFLICT},
     "pydantic": _table({F.SCHEMA_INVALID: ("ValidationError",)}),
     "pydantic_core": _table({F.SCHEMA_INVALID: ("ValidationError",)}),
     "jsonschema": _table({F.SCHEMA_INVALID: ("ValidationError",), F.CONFIG_INVALID: ("SchemaError",)}),

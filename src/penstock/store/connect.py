@@ -8,6 +8,7 @@ from urllib.parse import urlsplit, urlunsplit
 
 import asyncpg
 
+from penstock.contract import absence
 from penstock.contract.errors import DatabaseUnavailable
 from penstock.contract.texts import is_postgres_url
 from penstock.store import silence
@@ -25,20 +26,27 @@ CONNECT_TIMEOUT: Final = 10.0
 SESSION: Final = {"application_name": "penstock", "timezone": "UTC"}
 
 
-# What a statement raises when the server is away, restarting, overloaded or cutting us off: try again, nothing is lost.
+def _answers() -> tuple[type[Exception], ...]:
+    """The driver's classes for the SQLSTATEs of `contract.absence`, without those that are a kind of another one."""
+    kinds = [
+        kind
+        for kind in vars(asyncpg.exceptions).values()
+        if isinstance(kind, type)
+        and issubclass(kind, asyncpg.PostgresError)
+        and absence.of_state(kind.sqlstate or "") is not None  # the root of them has none
+    ]
+    return tuple(kind for kind in kinds if not any(kind is not other and issubclass(kind, other) for other in kinds))
+
+
+# What a statement raises when the server is away, restarting, read-only, overloaded or cutting us off: try again,
+# nothing is lost. Of our own statements none is in wrong use, so whatever the driver itself says is a loss too.
 AWAY: Final[tuple[type[Exception], ...]] = (
     OSError,
-    TimeoutError,
+    EOFError,
     DatabaseUnavailable,
-    asyncpg.PostgresConnectionError,
     asyncpg.InterfaceError,
-    asyncpg.InternalClientError,  # the driver lost track of a connection that was cut
-    asyncpg.CannotConnectNowError,
-    asyncpg.OperatorInterventionError,
-    asyncpg.InsufficientResourcesError,
-    asyncpg.TransactionRollbackError,
-    asyncpg.LockNotAvailableError,
-    asyncpg.PostgresSystemError,
+    asyncpg.InternalClientError,
+    *_answers(),
 )
 
 # Of these, what a server says that is there: somebody's transaction stands in the way, or a trigger of the application

@@ -172,7 +172,7 @@ async def test_an_announcer_that_has_ended_announces_the_next_alert(
     async with floor.working(), asyncio.timeout(20):
         while looks == 0:
             await floor.owner.execute("select pg_sleep(0.005)")
-        await raise_alert(floor.owner, "odd", Severity.ALERT, {})  # type: ignore[arg-type]
+        await raise_alert(floor.owner, "odd", Severity.ALERT, {})
         assert await heard.get() == "odd"
     assert "part_ended what=announcer" in caplog.text
 

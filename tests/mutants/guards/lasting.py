@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import Final
 
-from tests.mutants.guard import ENGINE, Guard
+from tests.mutants.guard import CONTRACT, ENGINE, Guard
 
 CONTROL: Final = "tests/engine/worker/test_control.py"
+ABSENCE: Final = "tests/contract/test_absence.py"
 PARTS: Final = "tests/engine/worker/test_parts.py"
 
 GUARDS: Final = (
@@ -35,13 +36,6 @@ GUARDS: Final = (
         ),
     ),
     Guard(
-        "… also when it was cancelled",
-        f"{ENGINE}/parts.py",
-        'PartEnded(name, "it was cancelled") if task.cancelled() else task.exception()',
-        "None if task.cancelled() else task.exception()",
-        (f"{PARTS}::test_a_listener_that_has_ended_listens_again",),
-    ),
-    Guard(
         "a heartbeat goes on whatever the database says",
         f"{ENGINE}/heartbeat.py",
         "        except Exception as error:\n            await self._close()",
@@ -54,5 +48,26 @@ GUARDS: Final = (
         "                self._died(error)\n",
         "",
         (f"{PARTS}::test_a_worker_that_has_lost_a_part_ends_and_says_which[heartbeat]",),
+    ),
+    Guard(
+        "a read-only server is away",
+        f"{CONTRACT}/absence.py",
+        '    "25006": F.NETWORK_RESET,',
+        '    "25999": F.NETWORK_RESET,',
+        (f"{ABSENCE}::test_a_handler_whose_database_went_away_is_retried",),
+    ),
+    Guard(
+        "a handler that lost its connection has no bug",
+        f"{CONTRACT}/classify.py",
+        "absence.is_lost_connection(error) or _follows_from_a_loss(error)",
+        "False",
+        (f"{ABSENCE}::test_a_handler_whose_database_went_away_is_retried",),
+    ),
+    Guard(
+        "a server that cannot be reached is no bug of a handler",
+        f"{CONTRACT}/classify.py",
+        " or absence.failed_to_connect(error)",
+        "",
+        (f"{ABSENCE}::test_a_server_that_cannot_be_reached_is_no_bug_of_the_handler",),
     ),
 )
