@@ -11,7 +11,7 @@ from penstock.engine import callers, owned
 from penstock.engine.drafts import Bulk, Drafts, when
 from penstock.engine.portal import Portals, weak_opener
 from penstock.engine.producer import Producer
-from penstock.store.silence import refuse_doubt
+from penstock.store.silence import bare, refuse_doubt
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
@@ -49,9 +49,10 @@ class Enqueueing:
         """A transaction of the application. Jobs enqueued in the block belong to it and are poked after its commit."""
         producer = await self._open_producer()
         async with producer.lend() as connection:
+            committed = bare(connection)
             async with owned.owned(connection, self), owned.begun(connection):
                 yield connection
-            refuse_doubt(connection)
+            refuse_doubt(committed)
 
     async def enqueue(
         self,

@@ -25,7 +25,7 @@ from penstock.settings import Notify
 from penstock.store import connect, jobs
 from penstock.store import types as type_store
 from penstock.store.puts import Put
-from penstock.store.silence import refuse_doubt
+from penstock.store.silence import bare, refuse_doubt, usable
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -113,14 +113,18 @@ class Producer:
         """One connection for code that is not ours; it comes back reset, as such code may leave anything in it."""
         async with self.connection() as connection:
             yield connection
-            await connection.reset()
+            try:
+                await connection.reset()
+            except connect.AWAY:  # what was done with it is committed all the same; nobody gets it again
+                if usable(connection):
+                    connection.terminate()
 
     def _at_hand(self) -> Pooled | None:
         """A connection that was used a moment ago: one of the pool would cost a fifth of a small enqueue."""
         if not self._idle or asyncio.get_running_loop() is not self.loop:
             return None
         connection = self._idle.pop()
-        if not connection.is_closed():
+        if usable(connection):
             return connection
         self._idle.append(connection)  # `_take` gives it back
         return None
@@ -133,14 +137,14 @@ class Producer:
             )
         while self._idle:
             connection = self._idle.pop()
-            if not connection.is_closed():
+            if usable(connection):
                 return connection
             await self.pool.release(connection)
         return await self.pool.acquire()
 
     def _kept(self, connection: Pooled) -> bool:
         """Keep *connection* at hand, if there is a place for it."""
-        if len(self._idle) >= self._keep or connection.is_closed() or self.pool.is_closing():
+        if len(self._idle) >= self._keep or not usable(connection) or self.pool.is_closing():
             return False
         self._idle.append(connection)
         return True
@@ -189,7 +193,7 @@ class Producer:
         With *channel* the short statement is tried first.
         """
         lent = self._at_hand() or await self._take()
-        connection: Pooled = getattr(lent, "_con", None) or lent  # its wrapping costs a part of every small enqueue
+        connection: Pooled = bare(lent)  # its wrapping costs a part of every small enqueue
         try:
             if channel is not None and await jobs.put_plain(connection, job, channel):
                 put = Put(job.job_id, created=True, channel=channel)
@@ -211,7 +215,8 @@ class Producer:
         for pause in PAUSES:
             await asyncio.sleep(pause)
             try:
-                async with self.connection() as connection:
+                async with self.connection() as lent:
+                    connection = bare(lent)
                     put = await jobs.put_again(connection, job, poke=self._inside)
                     refuse_doubt(connection)
                     return put
@@ -233,7 +238,8 @@ class Producer:
         for pause in (*PAUSES, None):
             progress = Progress()
             try:
-                async with self.connection() as connection:
+                async with self.connection() as lent:
+                    connection = bare(lent)
                     async with begun(connection):
                         await self._stream(connection, bulk, progress)
                     refuse_doubt(connection)

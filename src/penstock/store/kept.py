@@ -9,6 +9,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from penstock.store.silence import bare, usable
+
 if TYPE_CHECKING:
     import asyncpg
 
@@ -23,16 +25,16 @@ class Kept:
 
     async def fetch(self, query: str, *arguments: Any) -> list[asyncpg.Record]:
         """Run *query*; a connection that it may have spoiled goes back to the pool, which knows what to do with it."""
-        if self._connection is None or not _usable(self._connection):
+        if self._connection is None or not usable(self._connection):
             await self._take()
-        connection = self._connection
+        connection = bare(self._connection)
         connection.leave(self._answer_within)
         try:
             rows: list[asyncpg.Record] = await connection.fetch(query, *arguments)
         except BaseException:
             await self.give_back()
             raise
-        connection.come_back()
+        connection.come_back()  # also one that was lost behind its answer
         return rows
 
     async def give_back(self) -> None:
@@ -44,10 +46,5 @@ class Kept:
     async def _take(self) -> None:
         await self.give_back()
         self._connection = await self._pool.acquire()
-        self._connection.come_back()  # its time counts by the statement
-
-
-def _usable(connection: Any) -> bool:
-    """Whether nobody has closed it: the pool takes such a connection away from us by itself."""
-    inner = connection._con  # noqa: SLF001 - the driver's proxy answers no question once it is empty
-    return inner is not None and not inner.is_closed()
+        if usable(self._connection):
+            bare(self._connection).come_back()  # its time counts by the statement

@@ -62,8 +62,23 @@ class Wary(Informed):
         return doubtful
 
 
+def bare(connection: Any) -> Any:
+    """The connection inside the wrapping that a pool lends it in; itself, if it has none.
+
+    A pool empties the wrapping as soon as the connection is lost, and it
+    answers nothing then: take what is to be asked later out of it before.
+    """
+    return getattr(connection, "_con", None) or connection
+
+
+def usable(connection: Any) -> bool:
+    """Whether *connection* of a pool can still be used: neither closed nor emptied."""
+    inner = connection._con  # noqa: SLF001 - the driver's wrapping answers no question once it is empty
+    return inner is not None and not inner.is_closed()
+
+
 def refuse_doubt(connection: Any) -> None:
-    """Raise `CommitInDoubt` if the COMMIT that *connection*, one of our pools', has just made is one."""
+    """Raise `CommitInDoubt` if the COMMIT that *connection*, the bare one of a pool of ours, has just made is one."""
     if connection.take_doubt():
         raise CommitInDoubt
 

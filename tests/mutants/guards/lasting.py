@@ -8,6 +8,7 @@ from tests.mutants.guard import CONTRACT, ENGINE, Guard
 
 CONTROL: Final = "tests/engine/worker/test_control.py"
 ABSENCE: Final = "tests/contract/test_absence.py"
+LOSSES: Final = "tests/engine/enqueue/test_losses.py"
 PARTS: Final = "tests/engine/worker/test_parts.py"
 
 GUARDS: Final = (
@@ -69,5 +70,26 @@ GUARDS: Final = (
         " or absence.failed_to_connect(error)",
         "",
         (f"{ABSENCE}::test_a_server_that_cannot_be_reached_is_no_bug_of_the_handler",),
+    ),
+    Guard(
+        "a doubt is asked of the connection, not of its wrapping",
+        f"{ENGINE}/enqueue.py",
+        "            refuse_doubt(committed)\n",
+        "            refuse_doubt(connection)\n",
+        (f"{LOSSES}::test_a_commit_is_no_failure_because_its_connection_is_lost_behind_the_answer[in_a_transaction]",),
+    ),
+    Guard(
+        "… by the connection of claims too",
+        "src/penstock/store/kept.py",
+        "connection = bare(self._connection)",
+        "connection = self._connection",
+        (f"{LOSSES}::test_claims_are_kept_although_their_connection_is_lost_behind_the_answer",),
+    ),
+    Guard(
+        "a connection that cannot be reset takes nothing back",
+        f"{ENGINE}/producer.py",
+        "            except connect.AWAY:  # what was done",
+        "            except KeyError:  # what was done",
+        (f"{LOSSES}::test_a_transaction_that_committed_is_no_failure_because_its_connection_cannot_be_reset",),
     ),
 )
