@@ -108,7 +108,8 @@ COLUMNS: Final[dict[tuple[str, str, str], set[str]]] = {
         "settled_at", "done_at", "adopted_by", "adopted_until",
     },
     (V, "dead_letters", "select"): {
-        "dead_letter_id", "job_id", "last_job_id", "job_type", "stage", "error_class", "retryable", "reason", "attempts",
+        "dead_letter_id", "job_id", "last_job_id", "job_type", "stage", "error_class", "retryable",
+        "reason", "attempts",
         "first_failure_at", "last_failure_at", "created_at", "state", "cause", "ticket", "replay_safe", "replay_count",
         "replay_job_id", "escalated_at", "closed_at",
     },
@@ -129,7 +130,8 @@ FUNCTIONS: Final[dict[str, set[str]]] = {
     },
     P: {
         "now", "uuid7", "is_owner", "is_operator", "daily_cap", "cancel", "close_breaker", "poke", "open_payload",
-        "unrecorded_openings", "lock_dead_letter", "replay", "take_step", "resolve_effect", "reopen_effect", "keep_keys",
+        "unrecorded_openings", "lock_dead_letter", "replay", "take_step", "resolve_effect", "reopen_effect",
+        "keep_keys",
         "prune_jobs", "prune_effects", "prune_audit", "prune_old", "set_retention", "check_key", "create_key",
         "list_keys", "revoke_key",
     },
@@ -188,7 +190,7 @@ def test_the_public_has_no_right_at_all(owner: psycopg.Connection[Any]) -> None:
 
 def test_the_page_shows_the_matrix_as_it_is() -> None:
     rows = re.findall(r"^\| `(\w+)` \|([^|]*)\|([^|]*)\|([^|]*)\|([^|]*)\|([^|]*)\|$", PAGE.read_text(), re.MULTILINE)
-    shown = {table: [cell.strip().replace("–", "") for cell in cells] for table, *cells in rows}
+    shown = {table: [cell.strip().replace("\N{EN DASH}", "") for cell in cells] for table, *cells in rows}
     assert shown == {table: [rights[role] for role in (O, W, F, P, V)] for table, rights in MATRIX.items()}
 
 

@@ -1,5 +1,6 @@
 """A database of the first landed revisions with work of every kind in it, and the way up from there."""
 
+from functools import partial
 from typing import Any, Final
 
 import psycopg
@@ -26,23 +27,28 @@ update penstock.jobs set status = 'processing', claim_seq = 1, claimed_by = 'old
 update penstock.jobs set status = 'completed', finished_at = penstock.now(), lease_expires_at = null
  where (payload ->> 'n')::integer between 21 and 30;
 with dead as (
-    update penstock.jobs set status = 'failed', finished_at = penstock.now(), lease_expires_at = null, attempt_count = 3,
+    update penstock.jobs set status = 'failed', finished_at = penstock.now(), lease_expires_at = null,
+        attempt_count = 3,
            first_failure_at = penstock.now(), last_error_at = penstock.now(), last_error_code = 'SCHEMA_INVALID'
      where (payload ->> 'n')::integer between 31 and 40 returning *)
 select penstock.bury(job_id, null, job_type, stage, 'SCHEMA_INVALID', false, 'non_retryable', 'SCHEMA_INVALID: run:1',
                      '{}', 3, first_failure_at, null) from dead;
-select penstock.cancel(job_id, 'ann', 'not needed') from penstock.jobs where (payload ->> 'n')::integer between 41 and 50;
+select penstock.cancel(job_id, 'ann', 'not needed') from penstock.jobs where (payload ->> 'n')::integer between
+    41 and 50;
 update penstock.jobs set status = 'queued', ready = true, claimed_by = null, claimed_at = null, lease_expires_at = null,
        attempt_count = 1 where (payload ->> 'n')::integer between 51 and 60;
 insert into penstock.workers (worker_id, instance, host, pid, version, types, concurrency, started_at, heartbeat_at)
 values ('old-1', gen_random_uuid(), 'here', 1, '0.1.0', '{old}', 4, penstock.now(), penstock.now());
-insert into penstock.runs (run_id, function, trigger, worker_id, profile, started_at, max_jobs_per_run, max_runtime_seconds,
+insert into penstock.runs (run_id, function, trigger, worker_id, profile, started_at, max_jobs_per_run,
+    max_runtime_seconds,
                            claimed_count)
 values (gen_random_uuid(), 'drain', 'poll', 'old-1', 'base', penstock.now(), 10, 60, 10);
 insert into penstock.effects (effect_key, kind, token, job_id, claim_seq, intended_at)
-select 'old:mail:' || job_id, 'mail', 'token', job_id, claim_seq, penstock.now() from penstock.jobs where status = 'processing';
+select 'old:mail:' || job_id, 'mail', 'token', job_id, claim_seq, penstock.now() from penstock.jobs where
+    status = 'processing';
 insert into penstock.alerts (kind, severity) values ('old', 'info');
-select penstock.create_key('abcdefghijkl', sha256('secret'), 'operator', null, null, 'console', 'ann', interval '1 year');
+select penstock.create_key('abcdefghijkl', sha256('secret'), 'operator', null, null, 'console', 'ann', interval
+    '1 year');
 """
 STATUSES: Final = {"queued": 20, "processing": 10, "completed": 10, "failed": 10, "canceled": 10}
 
@@ -50,7 +56,7 @@ STATUSES: Final = {"queued": 20, "processing": 10, "completed": 10, "failed": 10
 def at_frozen(dsn: str) -> None:
     """Bring the database at *dsn* to the frozen revisions and put work into it."""
     for line in migrate.lines():
-        clusters.outside_any_loop(lambda line=line: migrate.upgrade(dsn, FROZEN[line.name], to=[line]))
+        clusters.outside_any_loop(partial(migrate.upgrade, dsn, FROZEN[line.name], to=[line]))
     with psycopg.connect(dsn, autocommit=True) as connection:
         connection.execute(LOAD)
 

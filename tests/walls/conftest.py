@@ -17,7 +17,8 @@ FRONTEND, VIEWER = roles.FRONTEND, roles.VIEWER
 
 POLICY = """{"audit": "full", "keep_finished": 864000.0, "keep_keys": 864000.0, "steps_required": true,
     "enqueue_role": "penstock_orchestrator", "daily_spend_cap": "5",
-    "limits": {"running": 3, "rate": {"count": 10, "period": 60.0}, "key_running": 2, "key_rate": {"count": 5, "period": 60.0}}}"""
+    "limits": {"running": 3, "rate": {"count": 10, "period": 60.0}, "key_running": 2, "key_rate": {"count": 5,
+        "period": 60.0}}}"""
 WORK = f"""
 insert into penstock.types (job_type, policy, stages, max_attempts, audited, steps_required, keep_finished, keep_keys,
                             enqueue_role, max_running, rate_count, rate_period, key_max_running, key_rate_count,
@@ -26,10 +27,12 @@ values ('wall', '{POLICY}', '{{fetch,tell}}', 3, true, true, interval '10 days',
         'penstock_orchestrator', 3, 10, interval '1 minute', 2, 5, interval '1 minute'),
        ('open', '{{}}', '{{run}}', 3, true, false, null, null, null, null, null, null, null, null, null),
        ('paused', '{{}}', '{{run}}', 3, false, false, null, null, null, null, null, null, null, null, null);
-update penstock.types set paused_at = penstock.now(), paused_by = 'ann', pause_reason = 'release' where job_type = 'paused';
+update penstock.types set paused_at = penstock.now(), paused_by = 'ann', pause_reason = 'release' where
+    job_type = 'paused';
 select penstock.enqueue('open', jsonb_build_object('name', name), name)
   from unnest(array['queued', 'held', 'foreign', 'parked', 'done', 'dead', 'later']) as name;
-insert into penstock.workers (worker_id, instance, host, pid, version, types, concurrency, started_at, heartbeat_at, db_user)
+insert into penstock.workers (worker_id, instance, host, pid, version, types, concurrency, started_at,
+    heartbeat_at, db_user)
 values ('mine', gen_random_uuid(), 'here', 1, '1', '{{open}}', 4, penstock.now(), penstock.now(), 'penstock_worker'),
        ('other', gen_random_uuid(), 'here', 2, '1', '{{open}}', 4, penstock.now(), penstock.now(), 'another_login');
 update penstock.jobs set status = 'processing', claim_seq = 1, claimed_at = penstock.now(), updated_at = penstock.now(),
@@ -51,7 +54,8 @@ select penstock.bury(job_id, null, job_type, stage, 'SCHEMA_INVALID', false, 'no
 update penstock.jobs set run_at = penstock.now() + interval '1 day', ready = false where payload ->> 'name' = 'later';
 insert into penstock.stages (job_id, stage, attempts, finished_at, result)
 select job_id, 'fetch', 2, penstock.now(), '{{"n": 1}}' from penstock.jobs where payload ->> 'name' = 'held';
-insert into penstock.effects (effect_key, kind, token, job_id, claim_seq, state, intended_at, done_at, perform_count, result)
+insert into penstock.effects (effect_key, kind, token, job_id, claim_seq, state, intended_at, done_at,
+    perform_count, result)
 select 'open:mail:1', 'mail', 'token-1', job_id, 1, 'done', penstock.now(), penstock.now(), 2, '{{"id": "m1"}}'
   from penstock.jobs where payload ->> 'name' = 'held';
 insert into penstock.runs (run_id, function, trigger, worker_id, profile, started_at, finished_at, max_jobs_per_run,
@@ -62,10 +66,13 @@ values ((penstock.now() at time zone 'UTC')::date, 'wall', 'p', 'm', 'async', 3,
 insert into penstock.alerts (kind, severity) values ('test', 'page');
 insert into penstock.schedules (schedule, job_type, every, next_due_at, payload)
 values ('nightly', 'open', interval '1 day', penstock.now() + interval '1 day', '{{"words": "of a schedule"}}');
-insert into penstock.batches (batch_id, state, job_type, stage, adapter, provider, model, prompt_version, policy_version,
-    execution_mode, lane, source_locale, target_locale, item_count, body_bytes, body_sha256, provider_batch_id, created_at,
+insert into penstock.batches (batch_id, state, job_type, stage, adapter, provider, model, prompt_version,
+    policy_version,
+    execution_mode, lane, source_locale, target_locale, item_count, body_bytes, body_sha256, provider_batch_id,
+        created_at,
     submitted_at, erase_asked_at, cancel_asked_at)
-values ('00000000-0000-0000-0000-00000000000b', 'submitted', 'open', 'run', 'a', 'p', 'm', '1', '1', 'batch', '', '', '', 1,
+values ('00000000-0000-0000-0000-00000000000b', 'submitted', 'open', 'run', 'a', 'p', 'm', '1', '1', 'batch',
+    '', '', '', 1,
     1, 'x', 'batch_1', penstock.now(), penstock.now(), penstock.now(), penstock.now());
 insert into penstock.batch_items (batch_id, batch_item_index, job_id, claim_seq, attempt, custom_id, state, settled_at,
     cost_micros)
@@ -96,15 +103,15 @@ class Town:
 
     def one(self, statement: str, *arguments: object) -> Any:
         """The first value that the owner sees."""
-        row = self.owner.execute(statement, arguments).fetchone()  # type: ignore[arg-type]
+        row = self.owner.execute(statement, arguments).fetchone()
         return None if row is None else row[0]
 
     def refusal(self, role: str, statement: str) -> str | None:
-        """The SQLSTATE with which *statement* is refused to *role*; None when it went through. Leaves nothing behind."""
+        """The SQLSTATE with which *statement* is refused to *role*; None when it went through, and nothing is left."""
         connection = self.owner if role == "owner" else self.login(role)
         try:
             with connection.transaction(force_rollback=True):
-                connection.execute(statement)  # type: ignore[arg-type]
+                connection.execute(statement)
                 connection.execute("set constraints all immediate")
         except psycopg.Error as error:
             return error.sqlstate or type(error).__name__

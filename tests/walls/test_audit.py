@@ -36,15 +36,15 @@ def test_a_worker_that_asks_for_no_retention_removes_nothing_younger_than_what_i
     worker = town.login(WORKER)
     pass_time(town, 300)
     for keep in ("interval '0'", "interval '-10 years'", "null"):
-        worker.execute(f"select penstock.prune_audit({ALL_EVENTS}, {keep})")  # type: ignore[arg-type]
-        worker.execute(f"select penstock.prune_old('operator_events', {keep}, 1000)")  # type: ignore[arg-type]
-        worker.execute(f"select penstock.prune_old('dead_letters', {keep}, 1000)")  # type: ignore[arg-type]
-        worker.execute(f"select penstock.prune_old('spend', {keep}, 1000)")  # type: ignore[arg-type]
+        worker.execute(f"select penstock.prune_audit({ALL_EVENTS}, {keep})")
+        worker.execute(f"select penstock.prune_old('operator_events', {keep}, 1000)")
+        worker.execute(f"select penstock.prune_old('dead_letters', {keep}, 1000)")
+        worker.execute(f"select penstock.prune_old('spend', {keep}, 1000)")
     assert count(town) == before
     assert count(town, "spend") == 1
     assert count(town, "operator_events") > 0
     pass_time(town, 100)
-    worker.execute(f"select penstock.prune_audit({ALL_EVENTS}, interval '0')")  # type: ignore[arg-type]
+    worker.execute(f"select penstock.prune_audit({ALL_EVENTS}, interval '0')")
     assert count(town) == 0, "after the stored year it goes: the wall is the span, not the right"
 
 
@@ -54,7 +54,7 @@ def test_nothing_younger_than_a_day_goes_even_where_an_operator_keeps_records_fo
     town.login(OPERATOR).execute("select penstock.set_retention('audit', interval '1 day', 'ann')")
     before = count(town)
     for role in (WORKER, OPERATOR):
-        town.login(role).execute(f"select penstock.prune_audit({ALL_EVENTS}, interval '0')")  # type: ignore[arg-type]
+        town.login(role).execute(f"select penstock.prune_audit({ALL_EVENTS}, interval '0')")
         town.login(role).execute("select penstock.prune_old('runs', interval '0', 1000)")
         town.login(role).execute("select penstock.prune_effects(array(select effect_key from penstock.effects))")
     assert count(town) == before
@@ -89,7 +89,8 @@ def test_the_moves_of_a_job_are_written_whatever_a_worker_does_to_its_type(town:
     new = town.job("new")
     assert town.one("select count(*) from penstock.job_events where job_id = %s", new) == 1
     worker.execute(
-        "update penstock.jobs set status = 'processing', claim_seq = 1, claimed_by = 'mine', claimed_at = penstock.now(), "
+        "update penstock.jobs set status = 'processing', claim_seq = 1, claimed_by = 'mine', claimed_at = "
+        "penstock.now(), "
         "lease_expires_at = penstock.now() + interval '1 minute' where job_id = %s",
         [new],
     )

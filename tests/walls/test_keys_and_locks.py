@@ -18,7 +18,8 @@ from tests.walls.conftest import FRONTEND, OPERATOR, ORCHESTRATOR, VIEWER, WORKE
 def test_a_caller_cannot_take_the_key_of_another_type(role: str, town: Town) -> None:
     caller = town.login(role)
     put = "select (penstock.put_job('open', '{}', %s, null, null, null, null, null, false, null))[4]"
-    many = "select penstock.put_jobs('open', array[gen_random_uuid()], '{\"{}\"}', array[%s], null, null, null, null, false)"
+    ids, rest = "array[gen_random_uuid()]", "null, null, null, null, false"
+    many = f"select penstock.put_jobs('open', {ids}, array['{{}}'], array[%s], {rest})"
     for key in ("wall:1", "open", "1", "", "openx:1"):
         assert caller.execute(put, [key]).fetchone() == ("PS013",)
         with pytest.raises(psycopg.Error) as refused:
@@ -37,7 +38,8 @@ def test_a_lock_is_salted_with_what_a_frontend_cannot_read(town: Town) -> None:
     known = {town.login(role).execute("select penstock.lock_key('x')").fetchone() for role in (WORKER, ORCHESTRATOR)}
     assert known == {(town.one("select penstock.lock_key('x')"),)}, "those who lock the same thing meet"
     guesses = town.one(
-        "select array[hashtextextended('x', 0), hashtextextended(':x', 0), hashtext('x')::bigint, hashtextextended('x', 1)]"
+        "select array[hashtextextended('x', 0), hashtextextended(':x', 0), hashtext('x')::bigint, "
+        "hashtextextended('x', 1)]"
     )
     assert town.one("select penstock.lock_key('x')") not in guesses
     assert town.one("select length(salt) from penstock.lock_salt") == 64

@@ -1,4 +1,4 @@
-"""A login of penstock_operator that runs any SQL it likes: it acts through functions, in their order, and leaves a trace."""
+"""A login of penstock_operator that runs any SQL it likes: functions, in their order, each with a trace."""
 
 from typing import Any, Final
 from uuid import uuid4
@@ -10,10 +10,13 @@ from tests.walls.conftest import FRONTEND, OPERATOR, ORCHESTRATOR, VIEWER, WORKE
 
 LETTER: Final = "(select dead_letter_id from penstock.dead_letters where job_type = '{}' order by created_at limit 1)"
 REFUSED: Final = {
-    "enqueue by hand": "insert into penstock.jobs (job_id, created_at, updated_at, run_at, ready, max_attempts, job_type, "
+    "enqueue by hand": "insert into penstock.jobs (job_id, created_at, updated_at, run_at, ready, "
+    "max_attempts, job_type, "
     "stage) values (gen_random_uuid(), penstock.now(), penstock.now(), penstock.now(), true, 3, 'open', 'run')",
-    "enqueue by hand what it may not enqueue": "insert into penstock.jobs (job_id, created_at, updated_at, run_at, ready, "
-    "max_attempts, job_type, stage) values (gen_random_uuid(), penstock.now(), penstock.now(), penstock.now(), true, 99, "
+    "enqueue by hand what it may not enqueue": "insert into penstock.jobs (job_id, created_at, updated_at, "
+    "run_at, ready, "
+    "max_attempts, job_type, stage) values (gen_random_uuid(), penstock.now(), penstock.now(), "
+    "penstock.now(), true, 99, "
     "'wall', 'fetch')",
     "read payloads": "select payload from penstock.jobs",
     "read kept payloads": "select payload from penstock.kept_keys",
@@ -47,7 +50,7 @@ def test_an_operator_cannot(what: str, town: Town) -> None:
 def step(town: Town, name: str, *more: object, actor: str = "ann", role: str = OPERATOR, kind: str = "wall") -> None:
     evidence = (*more, *(None,) * (5 - len(more)))
     town.login(role).execute(
-        f"select penstock.take_step({LETTER.format(kind)}, %s, %s, '{{}}', %s, %s, %s, %s, %s)",  # type: ignore[arg-type]
+        f"select penstock.take_step({LETTER.format(kind)}, %s, %s, '{{}}', %s, %s, %s, %s, %s)",
         [name, actor, *evidence],
     )
 
@@ -56,7 +59,7 @@ def replay(town: Town, kind: str = "wall", *, full: bool = False) -> Any:
     return (
         town.login(OPERATOR)
         .execute(
-            f"select job_id, stage from penstock.replay({LETTER.format(kind)}, %s, %s, 'ann')",  # type: ignore[arg-type]
+            f"select job_id, stage from penstock.replay({LETTER.format(kind)}, %s, %s, 'ann')",
             [full, uuid4()],
         )
         .fetchone()
@@ -67,12 +70,15 @@ def replay(town: Town, kind: str = "wall", *, full: bool = False) -> Any:
 def wall_letter(town: Town) -> Town:
     """A dead letter of the type that asks for the five steps, failed at its second stage."""
     town.owner.execute(
-        "insert into penstock.jobs (job_id, created_at, updated_at, run_at, ready, max_attempts, audited, staged, job_type, "
-        "stage, payload, idempotency_key) values ('00000000-0000-0000-0000-0000000000aa', penstock.now(), penstock.now(), "
+        "insert into penstock.jobs (job_id, created_at, updated_at, run_at, ready, max_attempts, audited, "
+        "staged, job_type, "
+        "stage, payload, idempotency_key) values ('00000000-0000-0000-0000-0000000000aa', penstock.now(), "
+        "penstock.now(), "
         "penstock.now(), true, 3, true, true, 'wall', 'tell', '{\"name\": \"wall\"}', 'wall:1')"
     )
     town.owner.execute(
-        "update penstock.jobs set status = 'processing', claim_seq = 1, claimed_by = 'mine', claimed_at = penstock.now(), "
+        "update penstock.jobs set status = 'processing', claim_seq = 1, claimed_by = 'mine', claimed_at = "
+        "penstock.now(), "
         "lease_expires_at = penstock.now() + interval '1 hour' where job_type = 'wall'"
     )
     town.owner.execute(
@@ -85,7 +91,8 @@ def wall_letter(town: Town) -> Town:
             "last_error_code = 'X', last_error_at = penstock.now() where job_type = 'wall'"
         )
         town.owner.execute(
-            "select penstock.bury(job_id, null, job_type, stage, 'X', false, 'non_retryable', 's', '{}', 1, null, null) "
+            "select penstock.bury(job_id, null, job_type, stage, 'X', false, 'non_retryable', 's', '{}', 1, "
+            "null, null) "
             "from penstock.jobs where job_type = 'wall'"
         )
     return town
@@ -149,7 +156,8 @@ def test_a_letter_is_closed_with_notes_and_a_completed_replay(wall_letter: Town)
     with pytest.raises(psycopg.Error, match="its replay is queued"):
         step(town, "closed", None, None, None, None, "delivered")
     town.owner.execute(
-        "update penstock.jobs set status = 'processing', claim_seq = 1, claimed_by = 'mine', claimed_at = penstock.now(), "
+        "update penstock.jobs set status = 'processing', claim_seq = 1, claimed_by = 'mine', claimed_at = "
+        "penstock.now(), "
         "lease_expires_at = penstock.now() + interval '1 hour' where job_id = %s",
         [job_id],
     )
@@ -194,7 +202,8 @@ def test_a_payload_is_opened_with_a_reason_and_leaves_a_trace(town: Town) -> Non
     opened = operator.execute("select penstock.open_payload(%s, 'ticket 12', 'ann')", [town.job("queued")]).fetchone()
     assert opened == ({"name": "queued"},)
     trace = town.owner.execute(
-        "select db_user::text, actor, subject ->> 'job_id', reason from penstock.operator_events where action = 'open_payload'"
+        "select db_user::text, actor, subject ->> 'job_id', reason from penstock.operator_events where "
+        "action = 'open_payload'"
     ).fetchall()
     assert trace == [(OPERATOR, "ann", str(town.job("queued")), "ticket 12")]
     assert town.one("select penstock.unrecorded_openings()") == 0
@@ -215,9 +224,11 @@ ACTS: Final = {
     "limits": "update penstock.types set max_running = 1 where job_type = 'open'",
     "schedule_off": "update penstock.schedules set enabled = false",
     "schedule_run": "update penstock.schedules set requested_at = penstock.now(), requested_by = 'ann'",
-    "acknowledge": "update penstock.alerts set acknowledged_at = penstock.now(), acknowledged_by = 'ann' where kind = 'test'",
+    "acknowledge": "update penstock.alerts set acknowledged_at = penstock.now(), acknowledged_by = 'ann' "
+    "where kind = 'test'",
     "cancel": "select penstock.cancel(job_id, 'ann', 'why') from penstock.jobs where idempotency_key = 'open:queued'",
-    "create_key": "select penstock.create_key('zbcdefghijkl', sha256(''), 'operator', null, null, 'n', 'ann', interval '1 day')",
+    "create_key": "select penstock.create_key('zbcdefghijkl', sha256(''), 'operator', null, null, 'n', "
+    "'ann', interval '1 day')",
     "retention": "select penstock.set_retention('runs', interval '30 days', 'ann')",
 }  # fmt: skip
 
@@ -225,7 +236,7 @@ ACTS: Final = {
 @pytest.mark.contract("C-68")
 @pytest.mark.parametrize("action", ACTS)
 def test_every_act_keeps_the_login_beside_the_name_it_gave(action: str, town: Town) -> None:
-    town.login(OPERATOR).execute(ACTS[action])  # type: ignore[arg-type]
+    town.login(OPERATOR).execute(ACTS[action])
     row = town.owner.execute(
         "select db_user::text, actor from penstock.operator_events where action = %s order by event_id desc", [action]
     ).fetchone()

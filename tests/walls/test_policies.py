@@ -41,7 +41,10 @@ TIGHTER: Final = {
     "key_max_running": "key_max_running = 1",
     "daily_spend_cap": "policy = jsonb_set(policy, '{daily_spend_cap}', '\"4\"')",
 }  # fmt: skip
-ROW: Final = "select row_to_json(t)::jsonb - 'pending' - 'policy_version' - 'synced_at' from penstock.types t where job_type = 'wall'"
+ROW: Final = (
+    "select row_to_json(t)::jsonb - 'pending' - 'policy_version' - 'synced_at' "
+    "from penstock.types t where job_type = 'wall'"
+)
 
 
 @pytest.mark.contract("C-71")
@@ -49,10 +52,10 @@ ROW: Final = "select row_to_json(t)::jsonb - 'pending' - 'policy_version' - 'syn
 def test_a_worker_cannot_loosen_and_an_operator_can(what: str, town: Town) -> None:
     before = town.one(ROW)
     change = f"update penstock.types set {LOOSER[what]} where job_type = 'wall'"
-    town.login(WORKER).execute(change)  # type: ignore[arg-type]
+    town.login(WORKER).execute(change)
     assert town.one(ROW) == before
     assert town.one("select pending is not null from penstock.types where job_type = 'wall'")
-    town.login(OPERATOR).execute(change)  # type: ignore[arg-type]
+    town.login(OPERATOR).execute(change)
     assert town.one(ROW) != before
 
 
@@ -60,7 +63,7 @@ def test_a_worker_cannot_loosen_and_an_operator_can(what: str, town: Town) -> No
 @pytest.mark.parametrize("what", TIGHTER)
 def test_a_worker_may_tighten(what: str, town: Town) -> None:
     before = town.one(ROW)
-    town.login(WORKER).execute(f"update penstock.types set {TIGHTER[what]} where job_type = 'wall'")  # type: ignore[arg-type]
+    town.login(WORKER).execute(f"update penstock.types set {TIGHTER[what]} where job_type = 'wall'")
     assert town.one(ROW) != before
     assert not town.one("select pending is not null from penstock.types where job_type = 'wall'")
 
@@ -71,9 +74,9 @@ def test_a_worker_registers_a_type_and_does_not_overwrite_one_by_inserting_it(to
         "insert into penstock.types (job_type, policy, stages, max_attempts) values ('{}', '{{}}', '{{run}}', 1) "
         "on conflict (job_type) do update set enqueue_role = null, audited = false"
     )
-    town.login(WORKER).execute(insert.format("brand_new"))  # type: ignore[arg-type]
+    town.login(WORKER).execute(insert.format("brand_new"))
     before = town.one(ROW)
-    town.login(WORKER).execute(insert.format("wall"))  # type: ignore[arg-type]
+    town.login(WORKER).execute(insert.format("wall"))
     assert town.one(ROW) == before
 
 
@@ -108,9 +111,13 @@ async def test_a_deploy_that_loosens_waits_for_an_operators_sync_and_the_rest_ta
         await loose.sync_types()
         await loose.sync_types()
     owner = await asyncpg.connect(dsn)
-    stored = "select audited, max_running, rate_count, keep_finished, max_attempts, policy_version from penstock.types " \
-             "where job_type = 'mail'"  # fmt: skip
-    assert tuple(await owner.fetchrow(stored)) == (True, 2, 10, None, 7, 2), "held, but for the attempts; synced once"
+    stored = (
+        "select audited, max_running, rate_count, keep_finished, max_attempts, policy_version "
+        "from penstock.types where job_type = 'mail'"
+    )
+    assert tuple(await owner.fetchrow(stored) or ()) == (True, 2, 10, None, 7, 2), (
+        "held, but for the attempts; synced once"
+    )
     assert (await type_store.waiting(owner))["mail"] == ["audit", "daily_spend_cap", "keep_finished", "limits"]
     (finding,) = [f for f in await doctor.examine(dsn) if f.check == "pending_policies"]
     assert "type mail" in finding.finding
@@ -119,7 +126,7 @@ async def test_a_deploy_that_loosens_waits_for_an_operators_sync_and_the_rest_ta
     operators = application(role_dsn(roles.OPERATOR), strict=False)
     async with operators:
         await operators.sync_types()
-    assert tuple(await owner.fetchrow(stored))[:5] == (False, 9, None, timedelta(days=1), 7)
+    assert tuple(await owner.fetchrow(stored) or ())[:5] == (False, 9, None, timedelta(days=1), 7)
     assert "mail" not in await type_store.waiting(owner)
     policy = json.loads(await owner.fetchval("select policy::text from penstock.types where job_type = 'mail'"))
     assert policy["daily_spend_cap"] is None
@@ -130,7 +137,7 @@ async def test_a_deploy_that_loosens_waits_for_an_operators_sync_and_the_rest_ta
 def test_the_stored_cap_stops_a_type_whatever_cap_the_worker_names(town: Town) -> None:
     worker = town.login(WORKER)
     spend = "select penstock.add_spend('wall', 'p', 'm', '', '', 'async', 1, 1, 2000000, {}, 1)"
-    paused = worker.execute(spend.format(99_000_000)).fetchone()  # type: ignore[arg-type]
+    paused = worker.execute(spend.format(99_000_000)).fetchone()
     assert paused == (True,), "4 and 2 are more than the stored 5"
     lift = "update penstock.types set paused_at = null, paused_by = null, pause_reason = null where job_type = 'wall'"
     assert town.refusal(WORKER, lift) == "42501", "there is no room under the stored cap"

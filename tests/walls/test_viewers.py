@@ -21,7 +21,8 @@ def test_a_viewer_reads_no_payload_no_result_and_no_text_of_an_error(town: Town)
     viewer, readable = town.login(VIEWER), 0
     columns = town.owner.execute(
         "select c.relname, a.attname from pg_class c join pg_attribute a on a.attrelid = c.oid "
-        "where c.relnamespace = 'penstock'::regnamespace and c.relkind in ('r', 'v') and a.attnum > 0 and not a.attisdropped"
+        "where c.relnamespace = 'penstock'::regnamespace and c.relkind in ('r', 'v') and a.attnum > 0 and "
+        "not a.attisdropped"
     ).fetchall()
     for table, column in columns:
         if not town.one(
@@ -31,7 +32,7 @@ def test_a_viewer_reads_no_payload_no_result_and_no_text_of_an_error(town: Town)
         readable += 1
         found = viewer.execute(
             f"select count(*) from penstock.{table} where {column}::text like %s",
-            [f"%{CANARY}%"],  # type: ignore[arg-type]
+            [f"%{CANARY}%"],
         ).fetchone()
         assert found == (0,), f"{table}.{column}"
     assert readable > 150
@@ -49,4 +50,4 @@ def test_a_viewer_sees_what_waits_what_failed_and_what_it_cost(town: Town) -> No
         "select job_type, paused_at, breaker from penstock.types",
         "select at, db_user, actor, action from penstock.operator_events",
     ):
-        assert viewer.execute(question).fetchall(), question  # type: ignore[arg-type]
+        assert viewer.execute(question).fetchall(), question

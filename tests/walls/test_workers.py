@@ -1,4 +1,4 @@
-"""A login of penstock_worker that runs any SQL it likes: what it is refused, each with the owner's success as control."""
+"""A login of penstock_worker that runs any SQL it likes: what it is refused, with the owner's success as control."""
 
 from typing import Final
 
@@ -11,8 +11,10 @@ ENDED: Final = "finished_at = penstock.now(), lease_expires_at = null"
 
 # What is tried, by what it would mean, and the clause that forbids it.
 REFUSED: Final = {
-    "cancel a queued job": f"update penstock.jobs set status = 'canceled', {ENDED} where job_id = {JOB.format('queued')}",
-    "cancel a parked job": f"update penstock.jobs set status = 'canceled', {ENDED} where job_id = {JOB.format('parked')}",
+    "cancel a queued job": f"update penstock.jobs set status = 'canceled', {ENDED} where job_id = "
+    f"{JOB.format('queued')}",
+    "cancel a parked job": f"update penstock.jobs set status = 'canceled', {ENDED} where job_id = "
+    f"{JOB.format('parked')}",
     "cancel a job of another login": (
         f"update penstock.jobs set status = 'canceled', {ENDED} where job_id = {JOB.format('foreign')}"
     ),
@@ -56,7 +58,8 @@ REFUSED: Final = {
     "change the provider's batch": "update penstock.batches set provider_batch_id = 'other'",
     "abandon a submitted batch": "update penstock.batches set state = 'abandoned'",
     "triage a dead letter": "update penstock.dead_letters set state = 'triaged', cause = 'data'",
-    "close a dead letter": "update penstock.dead_letters set state = 'resolved', notes = 'x', closed_at = penstock.now()",
+    "close a dead letter": "update penstock.dead_letters set state = 'resolved', notes = 'x', closed_at = "
+    "penstock.now()",
     "forge a step": "insert into penstock.dead_letter_events (dead_letter_id, step, operator) "
     "select dead_letter_id, 'triaged', 'ann' from penstock.dead_letters",
     "acknowledge an alert": "update penstock.alerts set acknowledged_at = penstock.now(), acknowledged_by = 'ann'",
@@ -75,18 +78,22 @@ REFUSED_TO_ALL: Final = {
     "lower the attempts of a job": f"update penstock.jobs set attempt_count = 0 where job_id = {JOB.format('held')}",
     "lower the reclaims of a job": f"update penstock.jobs set reclaim_count = 0 where job_id = {JOB.format('held')}",
     "lower a fence": f"update penstock.jobs set claim_seq = 0 where job_id = {JOB.format('held')}",
-    "revive a job": f"update penstock.jobs set status = 'queued', finished_at = null where job_id = {JOB.format('done')}",
+    "revive a job": f"update penstock.jobs set status = 'queued', finished_at = null where job_id = "
+    f"{JOB.format('done')}",
     "spend less than nothing": "select penstock.add_spend('wall', 'p', 'm', '', '', 'async', 0, 0, -1, null, 1)",
 }  # fmt: skip
 # What a worker does all day; the walls above must not stand in its way.
 ALLOWED: Final = {
     "cancel its own job": f"update penstock.jobs set status = 'canceled', {ENDED} where job_id = {JOB.format('held')}",
     "complete": f"update penstock.jobs set status = 'completed', {ENDED} where job_id = {JOB.format('held')}",
-    "charge an attempt": f"update penstock.jobs set attempt_count = attempt_count + 1 where job_id = {JOB.format('held')}",
-    "renew a lease": f"update penstock.jobs set lease_expires_at = lease_expires_at + interval '1 hour' where job_id = {JOB.format('held')}",
+    "charge an attempt": f"update penstock.jobs set attempt_count = attempt_count + 1 where job_id = "
+    f"{JOB.format('held')}",
+    "renew a lease": f"update penstock.jobs set lease_expires_at = lease_expires_at + interval '1 hour' where "
+    f"job_id = {JOB.format('held')}",
     "promote": f"update penstock.jobs set ready = true where job_id = {JOB.format('later')}",
     "claim": f"update penstock.jobs set status = 'processing', claim_seq = claim_seq + 1, claimed_by = 'mine', "
-    f"claimed_at = penstock.now(), lease_expires_at = penstock.now() + interval '1 hour' where job_id = {JOB.format('queued')}",
+    f"claimed_at = penstock.now(), lease_expires_at = penstock.now() + interval '1 hour' where job_id = "
+    f"{JOB.format('queued')}",
     "beat": "update penstock.workers set heartbeat_at = penstock.now() where worker_id = 'mine'",
     "count": "update penstock.runs set claimed_count = claimed_count + 1",
     "spend": "select penstock.add_spend('wall', 'p', 'm', '', '', 'async', 1, 1, 1, null, 1)",
@@ -120,7 +127,8 @@ def test_a_worker_can(what: str, town: Town) -> None:
 @pytest.mark.contract("C-68", "C-02")
 def test_a_worker_buries_only_what_has_failed_and_only_once(town: Town) -> None:
     bury = (
-        "select penstock.bury(job_id, {}, 'open', 'run', 'RUNTIME_BUG', false, 'non_retryable', 'x', '{{}}', 1, null, null) "
+        "select penstock.bury(job_id, {}, 'open', 'run', 'RUNTIME_BUG', false, 'non_retryable', 'x', '{{}}', "
+        "1, null, null) "
         "from penstock.jobs where payload ->> 'name' = '{}'"
     )
     letter = "select row_to_json(d)::text from penstock.dead_letters d"

@@ -13,7 +13,6 @@ import pytest
 from penstock import Audit, Failed, FailureClass, Job, Penstock
 from penstock.engine import retention
 from penstock.settings import Settings, load_settings
-from penstock.store import retention as store
 from penstock.testing import Harness
 
 WEEK = timedelta(days=7)
@@ -56,8 +55,10 @@ async def archive(dsn: str) -> AsyncIterator[Archive]:
     settings = load_settings(dsn=dsn, keep_jobs_days=5, keep_audit_days=60, keep_runs_days=30, keep_alerts_days=20)
     async with Harness(app) as h:
         made = Archive(h, settings)
-        for what, days in (("audit", 60), ("runs", 30), ("alerts", 20)):
-            await store.set_span(h.app.pool, what, timedelta(days=days), who="ann")
+        await h.app.pool.execute(
+            "update penstock.retention set keep = case what when 'audit' then interval '60 days' "
+            "when 'runs' then interval '30 days' else interval '20 days' end"
+        )
 
         async def work(job: Job) -> None:
             if made.faults:
