@@ -14,7 +14,8 @@ QUESTIONS = {
            and c.relkind in ('r', 'v')
          order by c.relname, a.attnum""",
     "relations": """
-        select relname, relkind, relpersistence, relrowsecurity, relforcerowsecurity, reloptions, relacl::text,
+        select relname, relkind, relpersistence, relrowsecurity, relforcerowsecurity, reloptions,
+               coalesce(relacl, acldefault(case relkind when 'S' then 's'::"char" else 'r' end, relowner))::text,
                pg_get_userbyid(relowner)
           from pg_class where relnamespace = %(schema)s::regnamespace order by relname""",
     "constraints": """

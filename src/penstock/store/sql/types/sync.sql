@@ -1,6 +1,6 @@
 -- A worker announces the policy of a type, or an operator syncs it. The version rises only when the policy really differs;
 -- gates are the operator's and stay, limits follow the policy. What a worker may not loosen stays as it is stored, and what
--- it asked for waits in `pending` (C-71).
+-- it asked for waits in penstock.pending_policies (C-71).
 insert into penstock.types as t (job_type, policy, stages, max_attempts, priority, audited, stale_counts_attempt, max_reclaims,
     replayable, steps_required, dispatch, channel, max_payload_bytes, enqueue_role, keep_finished, keep_keys,
     breaker_after, breaker_cooldown, max_running, rate_count, rate_period, key_max_running, key_rate_count, key_rate_period)
@@ -14,6 +14,6 @@ on conflict (job_type) do update
        keep_finished = excluded.keep_finished, keep_keys = excluded.keep_keys, breaker_after = excluded.breaker_after,
        breaker_cooldown = excluded.breaker_cooldown, max_running = excluded.max_running, rate_count = excluded.rate_count,
        rate_period = excluded.rate_period, key_max_running = excluded.key_max_running,
-       key_rate_count = excluded.key_rate_count, key_rate_period = excluded.key_rate_period, synced_at = penstock.now(),
-       pending = null
- where t.policy is distinct from excluded.policy or t.pending is not null
+       key_rate_count = excluded.key_rate_count, key_rate_period = excluded.key_rate_period, synced_at = penstock.now()
+ where t.policy is distinct from excluded.policy
+    or exists (select from penstock.pending_policies as p where p.job_type = excluded.job_type)

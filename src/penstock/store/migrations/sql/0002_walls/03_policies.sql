@@ -1,7 +1,30 @@
 -- Who may loosen a policy (C-71). A worker registers a type and may tighten what is stored; what would loosen retention,
 -- audit, steps, enqueue_role, limits or the daily cap is held back until an operator syncs the type. Until then the stored
--- values rule, and `pending` keeps what the worker asked for.
-alter table penstock.types add column pending jsonb;
+-- values rule, and what the worker asked for waits here. (A table of its own: a column more would lock penstock.types
+-- against those who enqueue.)
+create table penstock.pending_policies (
+    job_type varchar(50) primary key,
+    policy   jsonb not null,
+    asked_at timestamptz not null,
+    db_user  name not null
+);
+
+-- What a worker asks for, or null when nothing of it waits any more.
+create function penstock.note_pending(p_type text, p_policy jsonb) returns void
+    language plpgsql volatile security definer set search_path = pg_catalog, pg_temp
+as $$
+begin
+    if p_policy is null then
+        delete from penstock.pending_policies p where p.job_type = p_type;
+    else
+        insert into penstock.pending_policies as p (job_type, policy, asked_at, db_user)
+        values (p_type, p_policy, penstock.now(), session_user)
+        on conflict (job_type) do update
+           set policy = excluded.policy, asked_at = excluded.asked_at, db_user = excluded.db_user
+         where p.policy is distinct from excluded.policy;
+    end if;
+end
+$$;
 
 -- Whether a rate lets more jobs start than another: more of them, or the same in a shorter time.
 create function penstock.looser_rate(p_new_count integer, p_new_period interval, p_old_count integer, p_old_period interval)
@@ -34,6 +57,9 @@ declare
     path text;
 begin
     if penstock.is_operator() then
+        if new.synced_at is distinct from old.synced_at then
+            perform penstock.note_pending(new.job_type, null);
+        end if;
         return new;
     end if;
     if old.audited and not new.audited then
@@ -81,7 +107,7 @@ begin
     foreach path in array held loop
         new.policy := penstock.keep_stored(new.policy, old.policy, string_to_array(path, ','));
     end loop;
-    new.pending := case when cardinality(held) > 0 then asked end;
+    perform penstock.note_pending(new.job_type, case when cardinality(held) > 0 then asked end);
     if new.policy = old.policy then
         new.policy_version := old.policy_version;
     end if;
@@ -89,7 +115,7 @@ begin
 end
 $$;
 create trigger types_loosened_by_operators before update on penstock.types for each row
-    when (new.policy is distinct from old.policy or new.pending is distinct from old.pending
+    when (new.policy is distinct from old.policy or new.synced_at is distinct from old.synced_at
         or new.audited is distinct from old.audited
         or new.steps_required is distinct from old.steps_required
         or new.keep_finished is distinct from old.keep_finished

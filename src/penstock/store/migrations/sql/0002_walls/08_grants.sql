@@ -71,8 +71,8 @@ begin
             penstock.schedules, penstock.alerts, penstock.effects, penstock.dead_letters, penstock.batches,
             penstock.batch_items, penstock.spend, penstock.skips, penstock.effect_attempts, penstock.dead_letter_events,
             penstock.job_events, penstock.job_stages, penstock.kept_keys, penstock.dead_letter_overview,
-            penstock.prunable_jobs, penstock.prunable_effects, penstock.batch_overview, penstock.retention
-            to penstock_worker;
+            penstock.prunable_jobs, penstock.prunable_effects, penstock.batch_overview, penstock.retention,
+            penstock.pending_policies to penstock_worker;
         grant update (status, stage, staged, ready, run_at, claim_seq, claimed_by, claimed_at, lease_expires_at, run_id,
                       attempt_count, reclaim_count, finished_at, updated_at, first_failure_at, last_error_at,
                       last_error_code, last_error_message, provider_batch_id) on penstock.jobs to penstock_worker;
@@ -83,7 +83,7 @@ begin
               update (policy, policy_version, stages, max_attempts, priority, audited, stale_counts_attempt, max_reclaims,
                       replayable, steps_required, dispatch, channel, max_payload_bytes, enqueue_role, keep_finished,
                       keep_keys, synced_at, breaker_after, breaker_cooldown, max_running, rate_count, rate_period,
-                      key_max_running, key_rate_count, key_rate_period, pending, paused_at, paused_by, pause_reason)
+                      key_max_running, key_rate_count, key_rate_period, paused_at, paused_by, pause_reason)
             on penstock.types to penstock_worker;
         grant insert, update on penstock.stages, penstock.runs, penstock.effects, penstock.batches, penstock.batch_items
             to penstock_worker;
@@ -104,7 +104,7 @@ begin
             penstock.put_jobs(text, uuid[], text[], text[], timestamptz, interval, smallint, text[], boolean),
             penstock.enqueue(text, jsonb, text, timestamptz, interval, integer, text, integer),
             penstock.raise_refusal(text, text), penstock.poke(text, text), penstock.lock_key(text),
-            penstock.is_owner(), penstock.is_operator(), penstock.daily_cap(jsonb),
+            penstock.is_owner(), penstock.is_operator(), penstock.daily_cap(jsonb), penstock.note_pending(text, jsonb),
             penstock.looser_rate(integer, interval, integer, interval), penstock.keep_stored(jsonb, jsonb, text[]),
             penstock.claim_gated(text, text, interval, integer, uuid), penstock.reap(integer),
             penstock.bury(uuid, uuid, text, text, text, boolean, text, text, jsonb, integer, timestamptz, text),
@@ -140,7 +140,7 @@ begin
         grant update (cancel_asked_at, next_poll_at) on penstock.batches to penstock_operator;
         grant insert, update on penstock.types to penstock_operator;
         grant execute on function
-            penstock.is_owner(), penstock.is_operator(), penstock.daily_cap(jsonb),
+            penstock.is_owner(), penstock.is_operator(), penstock.daily_cap(jsonb), penstock.note_pending(text, jsonb),
             penstock.cancel(uuid, text, text), penstock.close_breaker(text), penstock.poke(text, text),
             penstock.open_payload(uuid, text, text), penstock.unrecorded_openings(),
             penstock.lock_dead_letter(uuid), penstock.replay(uuid, boolean, uuid, text),
@@ -173,7 +173,7 @@ begin
         grant select (event_id, at, db_user, actor, action, subject) on penstock.operator_events to penstock_viewer;
         grant select on penstock.types, penstock.rates, penstock.runs, penstock.skips, penstock.workers, penstock.alerts,
             penstock.effect_attempts, penstock.batches, penstock.batch_items, penstock.batch_overview, penstock.spend,
-            penstock.job_events, penstock.retention to penstock_viewer;
+            penstock.job_events, penstock.retention, penstock.pending_policies to penstock_viewer;
     end if;
     return found_roles;
 end

@@ -1,6 +1,19 @@
--- Rights of the role that 0001 does not know, and what depends on what leaves.
+-- Triggers leave both tables, which asks for both alone. Those who enqueue take types before jobs, those who claim jobs
+-- before types: so either both are had at once or neither is held. Then the rights of the role that 0001 does not know.
 do $$
 begin
+    for attempt in 1 .. 500 loop
+        begin
+            lock table penstock.jobs in access exclusive mode;
+            lock table penstock.types in access exclusive mode nowait;
+            exit;
+        exception when lock_not_available then
+            if attempt = 500 then
+                raise;
+            end if;
+            perform pg_sleep(0.005);
+        end;
+    end loop;
     if to_regrole('penstock_viewer') is not null then
         revoke all on all tables in schema penstock from penstock_viewer;
         revoke all on all functions in schema penstock from penstock_viewer;
@@ -28,11 +41,10 @@ drop function penstock.list_keys(), penstock.take_step(uuid, text, text, jsonb, 
     penstock.unrecorded_openings(), penstock.open_payload(uuid, text, text), penstock.note_batch_cancel(),
     penstock.note_acknowledged(), penstock.note_schedule(), penstock.note_gate(), penstock.set_retention(text, interval, text),
     penstock.refuse_silent_failure(), penstock.keep_worker_login(), penstock.refuse_foreign_change(),
-    penstock.refuse_foreign_pause(), penstock.hold_loosening(), penstock.keep_stored(jsonb, jsonb, text[]),
+    penstock.refuse_foreign_pause(), penstock.hold_loosening(), penstock.note_pending(text, jsonb), penstock.keep_stored(jsonb, jsonb, text[]),
     penstock.looser_rate(integer, interval, integer, interval), penstock.refuse_foreign_move(), penstock.lock_key(text);
 drop sequence penstock.payload_openings;
-drop table penstock.operator_events;
-alter table penstock.types drop column pending;
+drop table penstock.operator_events, penstock.pending_policies;
 alter table penstock.workers drop column db_user;
 alter table penstock.dead_letter_events drop column db_user;
 alter table penstock.effect_attempts drop column db_user;

@@ -1,4 +1,4 @@
--- The path that these functions had before.
+-- The path that these functions had before, and no right for the role that came with the walls.
 do $$
 declare
     definer oid;
@@ -6,5 +6,10 @@ begin
     for definer in select p.oid from pg_proc p where p.pronamespace = 'rewrite'::regnamespace and p.prosecdef loop
         execute format('alter function %s set search_path = pg_catalog', definer::regprocedure);
     end loop;
+    if to_regrole('penstock_viewer') is not null then
+        revoke all on all tables in schema rewrite from penstock_viewer;
+        revoke all on all functions in schema rewrite from penstock_viewer;
+        revoke all on schema rewrite from penstock_viewer;
+    end if;
 end
 $$;
