@@ -8,6 +8,7 @@ from typing import Final
 STORE: Final = "src/penstock/store"
 SQL: Final = f"{STORE}/sql"
 SCHEMA: Final = f"{STORE}/migrations/sql/0001_engine"
+WALLS: Final = f"{STORE}/migrations/sql/0002_walls"
 ENGINE: Final = "src/penstock/engine"
 CONTRACT: Final = "src/penstock/contract"
 FAULTS: Final = "tests/faults"

@@ -95,3 +95,15 @@ def test_the_moves_of_a_job_are_written_whatever_a_worker_does_to_its_type(town:
         [new],
     )
     assert town.one("select count(*) from penstock.job_events where job_id = %s", new) == 2
+
+
+@pytest.mark.contract("C-68")
+def test_the_parameter_of_pruning_opens_nothing_to_a_role_that_was_given_too_much(town: Town) -> None:
+    town.owner.execute(f"grant delete on penstock.job_events to {WORKER}")
+    town.owner.execute(f"grant insert, delete on penstock.jobs to {WORKER}")
+    erase = "set local penstock.pruning = 'on'; delete from penstock.job_events"
+    assert town.refusal(WORKER, erase) == "PS002"
+    assert town.refusal("owner", erase) is None
+    remove = "set local penstock.importing = 'on'; delete from penstock.jobs where status = 'queued'"
+    assert town.refusal(WORKER, remove) == "PS001"
+    assert town.refusal("owner", remove) is None

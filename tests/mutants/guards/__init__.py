@@ -22,6 +22,7 @@ from tests.mutants.guards import (
     lasting,
     leasing,
     limits,
+    logins,
     scenarios,
     walls,
 )
@@ -42,4 +43,5 @@ GUARDS: Final = (
     *deliveries.GUARDS,
     *critics.GUARDS,
     *walls.GUARDS,
+    *logins.GUARDS,
 )

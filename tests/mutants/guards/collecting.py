@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from tests.mutants.guard import ENGINE, SCHEMA, SQL, Guard
+from tests.mutants.guard import ENGINE, SCHEMA, SQL, WALLS, Guard
 
 HERE: Final = "tests/engine/batches"
 COLLECTING: Final = f"{HERE}/test_collecting.py"
@@ -218,9 +218,9 @@ GUARDS: Final = (
     ),
     Guard(
         "a cap pauses its type",
-        f"{SCHEMA}/05_batches.sql",
-        "    if total < p_cap then",
-        "    if total < p_cap * 1000 then",
+        f"{WALLS}/03_policies.sql",
+        "    if total < cap then",
+        "    if total < cap * 1000 then",
         (f"{COSTS}::test_the_item_that_reaches_the_cap_pauses_the_type_until_the_next_day",),
     ),
     Guard(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from tests.mutants.guard import SCHEMA, Guard
+from tests.mutants.guard import SCHEMA, WALLS, Guard
 
 MOVES: Final = "tests/store/test_state_machine.py"
 AUDIT: Final = "tests/engine/audit/test_audit.py"
@@ -14,14 +14,14 @@ STEPS: Final = "tests/engine/dead_letters/test_steps.py"
 GUARDS: Final = (
     Guard(
         "trigger on illegal moves",
-        f"{SCHEMA}/02_jobs.sql",
+        f"{WALLS}/02_moves.sql",
         "for each row\n    when (not (",
         "for each row\n    when (false and not (",
         (f"{MOVES}::test_the_database_allows_exactly_the_moves_of_the_contract",),
     ),
     Guard(
         "trigger on a falling fence",
-        f"{SCHEMA}/02_jobs.sql",
+        f"{WALLS}/02_moves.sql",
         "or new.claim_seq < old.claim_seq",
         "",
         (f"{MOVES}::test_the_fence_rises_with_every_claim_and_never_falls",),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from tests.mutants.guard import ENGINE, SCHEMA, SQL, STORE, Guard
+from tests.mutants.guard import ENGINE, SCHEMA, SQL, STORE, WALLS, Guard
 
 KEYS: Final = "tests/engine/enqueue/test_keys.py"
 POKES: Final = "tests/engine/enqueue/test_pokes.py"
@@ -13,14 +13,14 @@ SESSIONS: Final = "tests/engine/enqueue/test_session_pokes.py"
 GUARDS: Final = (
     Guard(
         "one key, one job",
-        f"{SCHEMA}/04_enqueue.sql",
+        f"{WALLS}/07_enqueue.sql",
         "type.staged, p_type, type.stage, p_key,\n",
         "type.staged, p_type, type.stage, p_key || gen_random_uuid()::text,\n",
         (f"{KEYS}::test_a_key_answers_whatever_became_of_its_job",),
     ),
     Guard(
         "one key, one payload",
-        f"{SCHEMA}/04_enqueue.sql",
+        f"{WALLS}/07_enqueue.sql",
         "if kept.payload is distinct from p_payload::jsonb then",
         "if false then",
         (f"{KEYS}::test_the_same_key_with_other_arguments_is_refused_and_the_job_stays",),
@@ -34,14 +34,14 @@ GUARDS: Final = (
     ),
     Guard(
         "payload cap of the database",
-        f"{SCHEMA}/04_enqueue.sql",
+        f"{WALLS}/07_enqueue.sql",
         "if octet_length(p_payload) > type.max_payload_bytes then",
         "if false then",
         ("tests/engine/enqueue/test_sql.py::test_a_wrong_job_is_refused_in_sql_too",),
     ),
     Guard(
         "a type's own role",
-        f"{SCHEMA}/04_enqueue.sql",
+        f"{WALLS}/07_enqueue.sql",
         "type.enqueue_role, 'member') then\n        return",
         "type.enqueue_role, 'member') and false then\n        return",
         ("tests/engine/enqueue/test_refusals.py::test_what_the_database_alone_knows_is_refused_too",),

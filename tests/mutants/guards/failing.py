@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from tests.mutants.guard import CONTRACT, ENGINE, Guard
+from tests.mutants.guard import CONTRACT, ENGINE, WALLS, Guard
 
 ANY_ERROR: Final = "tests/contract/test_classify_any_error.py"
 UNREADABLE: Final = "tests/engine/retries/test_unreadable.py"
@@ -62,9 +62,9 @@ GUARDS: Final = (
     ),
     Guard(
         "two operators never take one step",
-        "src/penstock/store/dead_letters.py",
-        "where dead_letter_id = $1 for update",
-        "where dead_letter_id = $1",
+        f"{WALLS}/05_operators.sql",
+        "where d.dead_letter_id = p_dead_letter_id for update",
+        "where d.dead_letter_id = p_dead_letter_id",
         (f"{STEPS}::test_of_two_operators_at_once_one_takes_the_step",),
     ),
 )
