@@ -45,21 +45,31 @@ class Pair:
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """The median of the ratios, and whether it reaches the bar."""
+    """The median of the ratios, whether it reaches the bar, and how far the pairs lie apart."""
 
     median: float
     met: bool
+    lowest: float
+    highest: float
+
+    @property
+    def clear(self) -> bool:
+        """Every pair says the same; if not, the noise is larger than the distance to the bar."""
+        return (self.lowest >= BAR) == (self.highest >= BAR)
 
     @property
     def word(self) -> str:
         """The verdict as it is printed."""
-        return f"{self.median:.3f}, {'met' if self.met else 'NOT met'} (bar {BAR:g})"
+        differ = "" if self.clear else "; pairs differ"
+        met = "met" if self.met else "NOT met"
+        return f"{self.median:.3f} ({self.lowest:.3f} to {self.highest:.3f}), {met} (bar {BAR:g}{differ})"
 
 
 def judge(measure: Measure, pairs: Sequence[Pair]) -> Verdict:
     """Decide by the median: one disturbed pair, in whatever favour, changes nothing."""
-    median = statistics.median(pair.ratio(is_time=measure.is_time) for pair in pairs)
-    return Verdict(median, median >= BAR)
+    ratios = [pair.ratio(is_time=measure.is_time) for pair in pairs]
+    median = statistics.median(ratios)
+    return Verdict(median, median >= BAR, min(ratios), max(ratios))
 
 
 def this_goes_first(pair: int) -> bool:

@@ -38,6 +38,12 @@ def test_a_time_that_grew_is_below_the_bar() -> None:
     assert "NOT met (bar 0.97)" in verdict.word
 
 
+def test_pairs_on_both_sides_of_the_bar_are_said_to_differ() -> None:
+    torn = judge(RATE, [Pair(80, 100), Pair(99, 100), Pair(120, 100)])
+    assert "0.990 (0.800 to 1.200), met (bar 0.97; pairs differ)" in torn.word
+    assert "differ" not in judge(RATE, [Pair(98, 100), Pair(120, 100)]).word
+
+
 def test_trees_take_turns_in_going_first() -> None:
     assert [this_goes_first(number) for number in range(4)] == [True, False, True, False]
 
