@@ -16,19 +16,19 @@ from penstock.store import roles
 from tests.apps.review.core.conftest import TO, World
 from tests.support.rights import Rights, allowed
 
-O, W, F, P = roles.ORCHESTRATOR, roles.WORKER, roles.FRONTEND, roles.OPERATOR  # noqa: E741 - columns of a table
+O, W, F, P, V = roles.ROLES  # noqa: E741 - columns of a table
 
 # s select, i insert, u update, d delete; a capital letter: some columns only. Nobody may truncate.
 MATRIX: Final[dict[str, dict[str, str]]] = {
-    "artifacts":         {O: "S",  W: "si",  F: "", P: ""},
-    "creation_keys":     {O: "si", W: "",    F: "", P: ""},
-    "deliveries":        {O: "S",  W: "siU", F: "", P: "S"},
-    "delivery_attempts": {O: "",   W: "siU", F: "", P: "s"},
-    "parts":             {O: "s",  W: "si",  F: "", P: ""},
-    "questions":         {O: "",   W: "si",  F: "", P: ""},
-    "recipients":        {O: "si", W: "s",   F: "", P: ""},
-    "reviews":           {O: "si", W: "s",   F: "", P: "s"},
-    "schema_version":    {O: "s",  W: "s",   F: "s", P: "s"},
+    "artifacts":         {O: "S",  W: "si",  F: "", P: "", V: ""},
+    "creation_keys":     {O: "si", W: "",    F: "", P: "", V: ""},
+    "deliveries":        {O: "S",  W: "siU", F: "", P: "S", V: ""},
+    "delivery_attempts": {O: "",   W: "siU", F: "", P: "s", V: ""},
+    "parts":             {O: "s",  W: "si",  F: "", P: "", V: ""},
+    "questions":         {O: "",   W: "si",  F: "", P: "", V: ""},
+    "recipients":        {O: "si", W: "s",   F: "", P: "", V: ""},
+    "reviews":           {O: "si", W: "s",   F: "", P: "s", V: ""},
+    "schema_version":    {O: "s",  W: "s",   F: "s", P: "s", V: "s"},
 }  # fmt: skip
 SEEN: Final = {
     "delivery_id", "review_id", "changelist_id", "recipient", "review_version", "channel", "required", "promise",
@@ -51,7 +51,7 @@ COLUMNS: Final[dict[tuple[str, str, str], set[str]]] = {
 }  # fmt: skip
 SETTLING: Final = {"note_lookup", "suspect_delivery", "redeliver", "settle_delivery"}
 FUNCTIONS: Final[dict[str, set[str]]] = {
-    O: {"standing"}, W: SETTLING, F: set(), P: SETTLING | {"waive_delivery", "standing"},
+    O: {"standing"}, W: SETTLING, F: set(), P: SETTLING | {"waive_delivery", "standing"}, V: set(),
 }  # fmt: skip
 RIGHTS: Final = Rights("review", MATRIX, COLUMNS, set())
 
@@ -80,11 +80,11 @@ def test_a_role_may_do_what_the_matrix_says_and_nothing_else(
     assert may == FUNCTIONS[role]
 
 
-def test_an_operator_and_a_frontend_read_no_code_no_finding_and_no_message(
+def test_an_operator_a_frontend_and_a_viewer_read_no_code_no_finding_and_no_message(
     role_dsn: Callable[[str], str], dsn: str
 ) -> None:
     for table, column in {"artifacts": "diff", "parts": "findings", "deliveries": "payload"}.items():
-        for role in (P, F):
+        for role in (P, F, V):
             with psycopg.connect(role_dsn(role)) as connection, psycopg.connect(dsn) as control:
                 assert allowed(control, RIGHTS.statement("select", table, column))
                 assert not allowed(connection, RIGHTS.statement("select", table, column))
@@ -97,7 +97,7 @@ def test_the_public_has_no_right_at_all(owner: psycopg.Connection[Any]) -> None:
 def test_functions_that_run_as_the_owner_cannot_be_led_to_other_tables(owner: psycopg.Connection[Any]) -> None:
     rows = owner.execute(
         "select oid::regprocedure::text from pg_proc where pronamespace = 'review'::regnamespace and prosecdef "
-        "and not coalesce(proconfig @> array['search_path=pg_catalog'], false)"
+        "and not coalesce(proconfig @> array['search_path=pg_catalog, pg_temp'], false)"
     ).fetchall()
     assert rows == []
 

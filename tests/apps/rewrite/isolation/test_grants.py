@@ -14,26 +14,26 @@ import pytest
 from penstock.store import roles
 from tests.support.rights import Rights, allowed
 
-O, W, F, P = roles.ORCHESTRATOR, roles.WORKER, roles.FRONTEND, roles.OPERATOR  # noqa: E741 - columns of a table
+O, W, F, P, V = roles.ROLES  # noqa: E741 - columns of a table
 
 # s select, i insert, u update, d delete; a capital letter: some columns only. Nobody may truncate.
 MATRIX: Final[dict[str, dict[str, str]]] = {
-    "audit":                          {O: "",    W: "",   F: "",  P: "s"},
-    "evaluation_failures":            {O: "",    W: "si", F: "",  P: "s"},
-    "home_keys":                      {O: "si",  W: "s",  F: "",  P: "S"},
-    "home_members":                   {O: "sid", W: "",   F: "",  P: ""},
-    "homes":                          {O: "si",  W: "",   F: "",  P: "s"},
-    "job_record":                     {O: "",    W: "",   F: "",  P: "s"},
-    "preferences":                    {O: "siUd", W: "",  F: "",  P: ""},
-    "recipient_preference_snapshots": {O: "si",  W: "S",  F: "",  P: ""},
-    "recipient_snapshot_members":     {O: "si",  W: "",   F: "",  P: "s"},
-    "recipient_snapshots":            {O: "si",  W: "",   F: "",  P: "s"},
-    "rewrite_jobs":                   {O: "si",  W: "s",  F: "",  P: "s"},
-    "rewrite_outputs":                {O: "s",   W: "si", F: "",  P: "S"},
-    "rewrite_requests":               {O: "siU", W: "SU", F: "S", P: "S"},
-    "schema_version":                 {O: "s",   W: "s",  F: "s", P: "s"},
-    "status_public":                  {O: "s",   W: "",   F: "s", P: "s"},
-    "users":                          {O: "siU", W: "",   F: "",  P: ""},
+    "audit":                          {O: "",    W: "",   F: "",  P: "s", V: ""},
+    "evaluation_failures":            {O: "",    W: "si", F: "",  P: "s", V: ""},
+    "home_keys":                      {O: "si",  W: "s",  F: "",  P: "S", V: ""},
+    "home_members":                   {O: "sid", W: "",   F: "",  P: "", V: ""},
+    "homes":                          {O: "si",  W: "",   F: "",  P: "s", V: ""},
+    "job_record":                     {O: "",    W: "",   F: "",  P: "s", V: ""},
+    "preferences":                    {O: "siUd", W: "",  F: "",  P: "", V: ""},
+    "recipient_preference_snapshots": {O: "si",  W: "S",  F: "",  P: "", V: ""},
+    "recipient_snapshot_members":     {O: "si",  W: "",   F: "",  P: "s", V: ""},
+    "recipient_snapshots":            {O: "si",  W: "",   F: "",  P: "s", V: ""},
+    "rewrite_jobs":                   {O: "si",  W: "s",  F: "",  P: "s", V: ""},
+    "rewrite_outputs":                {O: "s",   W: "si", F: "",  P: "S", V: ""},
+    "rewrite_requests":               {O: "siU", W: "SU", F: "S", P: "S", V: ""},
+    "schema_version":                 {O: "s",   W: "s",  F: "s", P: "s", V: "s"},
+    "status_public":                  {O: "s",   W: "",   F: "s", P: "s", V: ""},
+    "users":                          {O: "siU", W: "",   F: "",  P: "", V: ""},
 }  # fmt: skip
 VIEWS: Final = {"audit", "job_record", "status_public"}
 SEALED: Final = {
@@ -71,6 +71,7 @@ FUNCTIONS: Final[dict[str, set[str]]] = {
         "current_home", "cost_by_pair", "failures_by_pair", "eval_regressions", "incidents", "key_usage",
         "keys_to_rewrap", "rewrap", "forget_home", "cancel_open_jobs", "erase_files",
     },
+    V: set(),
 }  # fmt: skip
 RIGHTS: Final = Rights("rewrite", MATRIX, COLUMNS, VIEWS)
 
@@ -107,8 +108,8 @@ def test_a_right_on_some_columns_is_on_these_alone(
 
 
 @pytest.mark.parametrize(("table", "column"), list(SEALED.items()))
-@pytest.mark.parametrize("role", [P, F])
-def test_an_operator_and_a_frontend_read_nothing_that_is_sealed(
+@pytest.mark.parametrize("role", [P, F, V])
+def test_an_operator_a_frontend_and_a_viewer_read_nothing_that_is_sealed(
     role: str, table: str, column: str, role_dsn: Callable[[str], str], dsn: str
 ) -> None:
     with psycopg.connect(role_dsn(role)) as connection, psycopg.connect(dsn) as control:
@@ -137,6 +138,6 @@ def test_the_public_has_no_right_at_all(owner: psycopg.Connection[Any]) -> None:
 def test_functions_that_run_as_the_owner_cannot_be_led_to_other_tables(owner: psycopg.Connection[Any]) -> None:
     rows = owner.execute(
         "select oid::regprocedure::text from pg_proc where pronamespace = 'rewrite'::regnamespace and prosecdef "
-        "and not coalesce(proconfig @> array['search_path=pg_catalog'], false)"
+        "and not coalesce(proconfig @> array['search_path=pg_catalog, pg_temp'], false)"
     ).fetchall()
     assert rows == [], "each names its search_path, or a caller's own table could take the place of ours"

@@ -13,9 +13,12 @@ from penstock.store import roles
 from tests.apps.vault.conftest import World
 from tests.support.rights import Rights, allowed
 
-O, W, F, P = roles.ORCHESTRATOR, roles.WORKER, roles.FRONTEND, roles.OPERATOR  # noqa: E741 - columns of a table
+O, W, F, P, V = roles.ROLES  # noqa: E741 - columns of a table
 
-MATRIX: Final = {"items": {O: "sIU", W: "SU", F: "", P: ""}}
+MATRIX: Final = {
+    "items": {O: "sIU", W: "SU", F: "", P: "", V: ""},
+    "schema_version": dict.fromkeys(roles.ROLES, "s"),
+}
 COLUMNS: Final = {
     (O, "items", "insert"): {"id", "owner_id", "kind", "content"},
     (O, "items", "update"): {"status", "failure_code", "enrichment_round"},
@@ -67,10 +70,10 @@ def test_the_public_has_no_right_on_items(owner: Owner) -> None:
     assert not [name for name in RIGHTS.of_the_public(owner) if "current_owner" in name or "item_of" in name]
 
 
-def test_functions_that_run_as_the_owner_name_their_search_path(owner: Owner) -> None:
+def test_functions_that_run_as_the_owner_cannot_be_led_to_other_tables(owner: Owner) -> None:
     rows = owner.execute(
         "select proname from pg_proc where pronamespace = 'vault'::regnamespace and prosecdef "
-        "and not coalesce(proconfig::text like '%search_path%', false)"
+        "and not coalesce(proconfig @> array['search_path=pg_catalog, pg_temp'], false)"
     ).fetchall()
     assert rows == []
 

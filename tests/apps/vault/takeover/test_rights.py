@@ -9,7 +9,7 @@ from uuid import uuid4
 import psycopg
 import pytest
 
-from penstock.store.roles import FRONTEND, OPERATOR, ORCHESTRATOR, ROLES, WORKER
+from penstock.store.roles import FRONTEND, OPERATOR, ORCHESTRATOR, ROLES, VIEWER, WORKER
 from tests.apps.vault.takeover import statements as say
 from tests.apps.vault.takeover.outbox import Outbox
 from tests.support import clusters
@@ -31,6 +31,7 @@ MAY: Final = {
     WORKER: {"move", "look"},
     FRONTEND: set[str](),
     OPERATOR: {"look", "report", "problems", "retry"},
+    VIEWER: set[str](),
 }
 
 

@@ -1,6 +1,7 @@
 -- Takes every right in a schema away from the public and from the roles that exist, but to look into it and to see its
--- version; returns these roles. What each may do is given anew afterwards, here and by every application. Functions of
--- triggers are for no role: on a table of its own a caller could let them write what it likes.
+-- version; returns the roles whose rights are given anew afterwards, here and by every application. An application is given
+-- the four roles that it was written for: what it grants to all of them is not for a viewer. Functions of triggers are for
+-- no role: on a table of its own a caller could let them write what it likes.
 create or replace function penstock.clear_grants(p_schema name) returns text[]
     language plpgsql volatile
 as $$
@@ -25,7 +26,7 @@ begin
         execute format('grant select on %I.schema_version to %I', p_schema, role);
     end loop;
     perform penstock.pin_paths(p_schema);
-    return found_roles;
+    return case when p_schema = 'penstock' then found_roles else array_remove(found_roles, 'penstock_viewer') end;
 end
 $$;
 
