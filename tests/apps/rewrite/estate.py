@@ -33,7 +33,7 @@ from penstock.apps.rewrite.models import (
 from penstock.contract.calls import Execution, Route
 from penstock.contract.claims import Claim
 from penstock.contract.groups import batch_key
-from penstock.store import claims, clock, submissions
+from penstock.store import batch_items, claims, clock, submissions
 from penstock.store.roles import ORCHESTRATOR, WORKER
 
 LEASE = timedelta(minutes=10)
@@ -83,6 +83,12 @@ def asked(text: str = "turn it down", source: str = "en", target: str = "es", **
     return RewriteRequestV1(**(plain | members))
 
 
+def death(claim: Claim, code: str = "SCHEMA_INVALID") -> claims.Death:
+    """An end for good, with what its dead letter says."""
+    attempts = claim.attempt_count + 1
+    return claims.Death(claim, code, "m", False, "non_retryable", f"{code}: rewrite:1", "{}", attempts, None)
+
+
 @dataclass(frozen=True)
 class Home:
     """A home with a sender and a recipient."""
@@ -113,12 +119,13 @@ class Unit:
 
 @dataclass
 class Estate:
-    """One database, seen by its owner and by the four roles."""
+    """One database, seen by its owner and by the roles."""
 
     owner: asyncpg.Connection[Any]
     role_dsn: Callable[[str], str]
     keyring: Keyring = field(default_factory=lambda: Keyring.of(new_key("k1")))
     logins: dict[str, asyncpg.Connection[Any]] = field(default_factory=dict)
+    held: dict[UUID, Claim] = field(default_factory=dict)
 
     async def login(self, role: str) -> asyncpg.Connection[Any]:
         """The connection of a role."""
@@ -187,7 +194,9 @@ class Estate:
     async def claim(self, limit: int = 100) -> list[Claim]:
         """What a worker gets when it asks for jobs."""
         worker = await self.login(WORKER)
-        return await claims.take(worker, [JOB_TYPE], [LEASE], [claims.START], limit=limit, worker=HELD_BY, run=uuid4())
+        taken = await claims.take(worker, [JOB_TYPE], [LEASE], [claims.START], limit=limit, worker=HELD_BY, run=uuid4())
+        self.held |= {claim.job_id: claim for claim in taken}
+        return taken
 
     async def claimed(self, home: Home, **options: Any) -> tuple[Unit, Claim]:
         """A request whose job is in a worker's hands."""
@@ -245,14 +254,18 @@ class Estate:
         return batch_id
 
     async def fail(self, unit: Unit, code: str = "SCHEMA_INVALID") -> None:
-        """End the job of a unit for good, as its worker does."""
-        worker = await self.login(WORKER)
-        await worker.execute(
-            "update penstock.jobs set status = 'failed', finished_at = penstock.now(), lease_expires_at = null, "
-            "attempt_count = attempt_count + 1, last_error_code = $2, last_error_at = penstock.now() where job_id = $1",
-            unit.job,
-            code,
+        """End the claimed job of a unit for good, with its dead letter, as its worker does."""
+        assert await claims.fail(await self.login(WORKER), HELD_BY, [death(self.held[unit.job], code)]) == []
+
+    async def fail_item(self, batch_id: UUID, unit: Unit, code: str = "SCHEMA_INVALID") -> str:
+        """End the first job of a batch for good, as its collector does; returns the state of its item."""
+        end = death(self.held[unit.job], code)
+        ending = batch_items.Ending(0, unit.job, end.claim.claim_seq, None, 0, 0, 0)
+        dead = batch_items.Dead(
+            ending, code, end.message, end.retryable, end.reason, end.stack, end.context, end.attempts, None
         )
+        (settled,) = await batch_items.fail(await self.login(WORKER), batch_id, None, [dead])
+        return settled.state
 
     async def request_row(self, unit: Unit) -> asyncpg.Record:
         """The stored request."""

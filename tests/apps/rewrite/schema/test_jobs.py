@@ -9,10 +9,9 @@ import asyncpg
 import pytest
 
 from penstock.apps.rewrite import repository
-from penstock.contract.claims import Claim
 from penstock.store import claims
 from penstock.store.roles import FRONTEND, OPERATOR, ORCHESTRATOR, WORKER
-from tests.apps.rewrite.estate import HELD_BY, Estate, Unit, routed
+from tests.apps.rewrite.estate import HELD_BY, Estate, Unit, death, routed
 
 PUT = "select penstock.enqueue('complaint_rewrite', $1::jsonb, key => $2)"
 DETAIL = """
@@ -322,10 +321,6 @@ async def test_jobs_of_other_types_are_none_of_its_business(estate: Estate) -> N
     )
     assert claim.job_id == job_id
     assert await claims.complete(worker, HELD_BY, [claim]) == []
-
-
-def death(claim: Claim) -> claims.Death:
-    return claims.Death(claim, "SCHEMA_INVALID", "m", False, "non_retryable", "stack", "{}", 1, None)
 
 
 async def trail(estate: Estate, job_id: UUID) -> list[str]:

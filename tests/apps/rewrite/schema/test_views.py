@@ -156,10 +156,10 @@ async def test_every_row_of_the_audit_says_whose_it_is_and_what_was_decided(esta
 @pytest.mark.contract("A-80", "L-65", "A-07", "A-11")
 async def test_the_audit_has_a_time_for_each_state_the_attempts_and_the_end(estate: Estate) -> None:
     unit, _ = await estate.claimed(await estate.home())
-    await estate.submit(unit)
+    batch_id = await estate.submit(unit)
     open_rows = await audit(estate, unit)
     assert {row["final_status"] for row in open_rows} == {None}
-    await estate.fail(unit)
+    assert await estate.fail_item(batch_id, unit) == "failed"
     rows = await audit(estate, unit)
     assert [(row["from_status"], row["status"]) for row in rows] == [
         (None, "queued"), ("queued", "processing"), ("processing", "batch_submitted"), ("batch_submitted", "failed"),
