@@ -12,6 +12,7 @@ from typer.testing import CliRunner
 from penstock.cli import cli
 from penstock.embedded import EmbeddedServer
 from penstock.engine import births
+from penstock.store.roles import WORKER
 from tests.support import clusters
 from tests.support.desk import Desk
 from tests.support.processes import SAMPLE, run_penstock
@@ -106,7 +107,19 @@ def test_a_killed_worker_gets_its_name_back_at_once(desk: Desk) -> None:
 def test_a_pid_that_another_process_has_got_does_not_keep_a_name(desk: Desk) -> None:
     here = str(births.birth()).rpartition("@")[0]
     desk.name_taken("phoenix", process=f"{here}@1")
-    assert desk.worker("--types", "noop", "--name", "phoenix").ready().stop() == 0
+    second = desk.worker("--types", "noop", "--name", "phoenix").ready()
+    assert not second.seen("worker_name_awaited")
+    assert second.stop() == 0
+
+
+def test_the_name_of_a_dead_worker_of_another_login_is_taken_once_it_has_been_silent_for_a_minute(desk: Desk) -> None:
+    here = str(births.birth()).rpartition("@")[0]
+    desk.name_taken("phoenix", process=f"{here}@1", login="the_login_of_before")
+    second = desk.worker("--types", "noop", "--name", "phoenix")
+    second.wait_for("worker_name_awaited", worker_id="phoenix", host="host")
+    desk.pass_time(seconds=61)
+    assert second.ready().stop() == 0
+    assert desk.row("select db_user from penstock.workers where worker_id = 'phoenix'") == {"db_user": WORKER}
 
 
 @pytest.fixture

@@ -13,6 +13,7 @@ import psycopg
 from psycopg.rows import dict_row
 
 from penstock.engine import births
+from penstock.store.roles import WORKER
 from tests.support.processes import SAMPLE, WorkerProcess
 
 PATIENCE = 30.0
@@ -90,13 +91,15 @@ class Desk:
         letter = self.row("select dead_letter_id from penstock.dead_letters where job_id = %s", job_id)
         return job_id, letter["dead_letter_id"]
 
-    def name_taken(self, name: str, *, seconds_ago: float = 0, process: str | None = None) -> None:
+    def name_taken(
+        self, name: str, *, seconds_ago: float = 0, process: str | None = None, login: str = WORKER
+    ) -> None:
         """The row of a worker of this name, in this very process, that last spoke so long ago."""
         self.owner.execute(
             "insert into penstock.workers (worker_id, instance, host, pid, version, types, concurrency, started_at, "
-            "heartbeat_at, process) values (%s, gen_random_uuid(), 'host', %s, '0', '{}', 1, penstock.now(), "
-            "penstock.now() - make_interval(secs => %s), %s)",
-            (name, os.getpid(), seconds_ago, process or births.birth()),
+            "heartbeat_at, process, db_user) values (%s, gen_random_uuid(), 'host', %s, '0', '{}', 1, penstock.now(), "
+            "penstock.now() - make_interval(secs => %s), %s, %s)",
+            (name, os.getpid(), seconds_ago, process or births.birth(), login),
         )
 
     def row(self, query: str, *arguments: Any) -> dict[str, Any]:

@@ -44,11 +44,13 @@ async def take(pool: Pool, name: str, register: Register, stopping: Callable[[],
             owner = await workers.owner(pool, name)
             if owner is None:
                 continue
-            if births.is_gone(owner.pid, owner.process):
+            gone = births.is_gone(owner.pid, owner.process)
+            if gone and owner.instance != dead:
                 dead = owner.instance
                 continue
             spoke = heard is not None and owner.heartbeat_at != heard
-            if births.is_here(owner.process) or spoke or stopping() or loop.time() > until:
+            lives = births.is_here(owner.process) and not gone  # else a worker of another login, soon silent
+            if lives or spoke or stopping() or loop.time() > until:
                 raise
             if heard is None:
                 heard = owner.heartbeat_at

@@ -14,7 +14,7 @@ import psycopg
 from psycopg.rows import dict_row
 
 from penstock.apps.vault.migrations import LINE
-from penstock.apps.vault.migrations.versions import v0002_outbox
+from penstock.apps.vault.migrations.versions import v0002_outbox, v0003_walls
 from penstock.store.migrations import script
 from tests.support import clusters
 
@@ -24,22 +24,28 @@ D12: Final = ("id", "item_id", "status", "attempt_count", "claimed_at", "last_er
 
 
 @cache
-def scripts(*names: str) -> tuple[str, ...]:
-    """The statements of these files of the migration."""
-    folder = LINE.versions.parent / "sql" / v0002_outbox.FOLDER
+def scripts(folder_name: str, *names: str) -> tuple[str, ...]:
+    """The statements of these files of a migration."""
+    folder = LINE.versions.parent / "sql" / folder_name
     return tuple(found for name in names for found in script.statements((folder / f"{name}.sql").read_text()))
 
 
 @cache
 def way_up() -> tuple[str, ...]:
     """What `upgrade` of 0002 runs, without Alembic's half second."""
-    return scripts(*v0002_outbox.UP)
+    return scripts(v0002_outbox.FOLDER, *v0002_outbox.UP)
 
 
 @cache
 def way_down() -> tuple[str, ...]:
     """What `downgrade` of 0002 runs."""
-    return scripts(*v0002_outbox.DOWN)
+    return scripts(v0002_outbox.FOLDER, *v0002_outbox.DOWN)
+
+
+@cache
+def walls(*names: str) -> tuple[str, ...]:
+    """What 0003 runs."""
+    return scripts(v0003_walls.FOLDER, *names)
 
 
 @dataclass
@@ -71,12 +77,12 @@ class Outbox:
             assert time.monotonic() < deadline, f"never true: {question}"
 
     def up(self) -> None:
-        """Take the outbox over, in one transaction."""
-        self._run(way_up())
+        """Take the outbox over and go on to the newest revision, in one transaction."""
+        self._run((*way_up(), *walls("up")))
 
     def down(self) -> None:
-        """Give it back, in one transaction."""
-        self._run(way_down())
+        """Give it back from there, in one transaction."""
+        self._run((*walls("down"), *way_down()))
 
     def _run(self, statements: Sequence[str]) -> None:
         with self.db.transaction():

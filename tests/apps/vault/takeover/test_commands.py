@@ -10,7 +10,9 @@ from uuid import uuid4
 import pytest
 from typer.testing import CliRunner
 
+from penstock.apps.vault.migrations import LINE
 from penstock.cli.vault import app
+from penstock.store import migrate
 from penstock.store.roles import OPERATOR
 from tests.apps.vault.takeover.outbox import LONG_AGO, Outbox
 
@@ -25,7 +27,7 @@ def penstock(role_dsn: Callable[[str], str], monkeypatch: pytest.MonkeyPatch) ->
 def taken(outbox: Outbox) -> None:
     """Up, as Alembic leaves it."""
     outbox.up()
-    outbox.run("update vault.schema_version set version_num = '0002'")
+    outbox.run("update vault.schema_version set version_num = %s", migrate.versions(LINE)[-1])
 
 
 def test_status_says_what_became_of_the_rows(outbox: Outbox, penstock: Callable[..., Any]) -> None:
