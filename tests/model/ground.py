@@ -15,6 +15,7 @@ from penstock.store import claims as store
 from penstock.store import clock, jobs
 from penstock.store import types as type_store
 from tests.model.model import LEASE, Ticket, Type
+from tests.support import suspects
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -77,6 +78,11 @@ class Ground:
         claims = await store.take_gated(db or self.db, job_type.name, SPAN, limit=limit, worker=worker, run=uuid4())
         return [self._ticket(claim, worker) for claim in claims]
 
+    async def take_suspect(self, worker: str, types: Sequence[Type], db: Db | None = None) -> list[Ticket]:
+        """A claim of one job that runs alone."""
+        claims = await suspects.take_suspect(db or self.db, [t.name for t in types], worker=worker, lease=SPAN)
+        return [self._ticket(claim, worker) for claim in claims]
+
     def _ticket(self, claim: Claim, worker: str) -> Ticket:
         ticket = Ticket(self.number(claim.job_id), claim.claim_seq, worker)
         self._claims[ticket.job, ticket.fence] = claim
@@ -100,10 +106,19 @@ class Ground:
         return True
 
     async def requeue(
-        self, worker: str, ticket: Ticket, *, delay: int, charged: bool, code: str | None, db: Db | None = None
+        self,
+        worker: str,
+        ticket: Ticket,
+        *,
+        delay: int,
+        charged: bool,
+        code: str | None,
+        survived: bool = True,
+        db: Db | None = None,
     ) -> bool:
         """Whether the claim still held."""
-        move = store.Requeue(self.claim(ticket), timedelta(minutes=delay), charged=charged, code=code, message=code)
+        span = timedelta(minutes=delay)
+        move = store.Requeue(self.claim(ticket), span, charged=charged, code=code, message=code, survived=survived)
         return not await store.requeue(db or self.db, worker, [move])
 
     async def fail(self, worker: str, ticket: Ticket, code: str, db: Db | None = None) -> bool:

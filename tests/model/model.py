@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
 LEASE: Final = 5  # minutes
+EVER: Final = -(10**9)  # the clock is wound back as well
 TERMINAL: Final = ("completed", "failed", "canceled")
 
 
@@ -52,6 +53,8 @@ class Job:
     payload: int = 0
     status: str = "queued"
     ready: bool = True
+    suspect: bool = False
+    reserved: int = EVER  # a suspect is not to be had before
     attempts: int = 0
     reclaims: int = 0
     fence: int = 0
@@ -64,6 +67,16 @@ class Job:
     def holds(self, ticket: Ticket, worker: str) -> bool:
         """Whether *ticket* in the hand of *worker* is the claim that owns the job."""
         return self.status == "processing" and (self.fence, self.owner) == (ticket.fence, worker)
+
+    @property
+    def waits(self) -> bool:
+        """Whether it is queued and not ready: for its time to come, or to run alone."""
+        return self.status == "queued" and not self.ready
+
+    @property
+    def waits_alone(self) -> bool:
+        """Whether it waits to run alone."""
+        return self.waits and self.suspect
 
     def move(self, status: str) -> None:
         """Change the status and leave a trace."""
@@ -106,14 +119,26 @@ class Model:
         ready = [job for job in self.jobs.values() if job.type == job_type and job.status == "queued" and job.ready]
         return [job.number for job in sorted(ready, key=lambda job: (job.priority, job.created, job.number))]
 
-    def room(self, job_type: Type, limit: int) -> int:
-        """How many jobs of a gated type may be claimed."""
+    def room(self, job_type: Type, limit: int, beside: str | None = None) -> int:
+        """How many jobs of a type may be claimed, when *beside* runs none."""
         if job_type.name in self.paused:
             return 0
         if job_type.max_running is None:
             return limit
-        running = sum(job.type == job_type and job.status == "processing" for job in self.jobs.values())
+        running = sum(
+            job.type == job_type and job.status == "processing" and job.owner != beside for job in self.jobs.values()
+        )
         return max(0, min(limit, job_type.max_running - running))
+
+    def next_suspect(self, types: Iterable[Type], worker: str) -> list[int]:
+        """The suspect that *worker* may run alone, if there is one: what it runs itself has ended by then."""
+        due = [
+            job
+            for job in self.jobs.values()
+            if job.type in types and job.waits_alone and job.reserved <= self.now and self.room(job.type, 1, worker)
+        ]
+        first = min(due, key=lambda job: (job.priority, job.created, job.number), default=None)
+        return [] if first is None or not self.room(first.type, 1) else [first.number]
 
     def grant(self, numbers: Iterable[int], worker: str) -> list[Ticket]:
         """Give these jobs to *worker*."""
@@ -145,11 +170,14 @@ class Model:
             job.move("completed")
         return held
 
-    def requeue(self, worker: str, ticket: Ticket, *, delay: int, charged: bool, code: str | None) -> bool:
+    def requeue(
+        self, worker: str, ticket: Ticket, *, delay: int, charged: bool, code: str | None, survived: bool = True
+    ) -> bool:
         """Put a claim back; False: it was lost."""
         job = self.jobs[ticket.job]
         if not job.holds(ticket, worker):
             return False
+        job.suspect = job.suspect and not survived
         self._back(job, delay)
         job.attempts += charged
         job.code = code or job.code
@@ -202,15 +230,17 @@ class Model:
         job.code = "LEASE_EXPIRED"
         if spent:
             job.move("failed")
-            job.owner = None
+            job.owner, job.ready, job.suspect = None, True, False
         else:
+            job.suspect = True
             self._back(job, 0)
         return job.status
 
     def _back(self, job: Job, delay: int) -> None:
         job.move("queued")
         job.owner = None
-        job.ready = delay <= 0
+        job.ready = delay <= 0 and not job.suspect
+        job.reserved = self.now + delay if job.suspect and delay > 0 else EVER
         job.run_at = self.now + delay
 
     def promote(self, job_type: Type) -> int:
@@ -218,7 +248,7 @@ class Model:
         due = [
             job
             for job in self.jobs.values()
-            if job.type == job_type and job.status == "queued" and not job.ready and job.run_at <= self.now
+            if job.type == job_type and job.waits and not job.suspect and job.run_at <= self.now
         ]
         for job in due:
             job.ready = True

@@ -90,7 +90,7 @@ class Track:
         """Work the job to its end; the status that it has then."""
         await self.expire(job)
         await self.ground.reap()
-        for ticket in await self.ground.take("c", [TYPE], 1):
+        for ticket in await self.ground.take("c", [TYPE], 1) or await self.ground.take_suspect("c", [TYPE]):
             await self.ground.complete("c", [ticket])
         status: str = (await self.row(job))[0]
         return status

@@ -135,6 +135,13 @@ class Machine(RuleBasedStateMachine):
         assert sorted(ticket.job for ticket in taken) == sorted(expected)
         self._granted(taken, worker)
 
+    @rule(worker=workers, wanted=st.lists(types, min_size=1, max_size=3, unique=True))
+    def take_suspect(self, worker: str, wanted: list[Type]) -> None:
+        expected = self.model.next_suspect(wanted, worker)
+        taken = self.run(self.ground.take_suspect(worker, wanted))
+        assert [ticket.job for ticket in taken] == expected
+        self._granted(taken, worker)
+
     def _granted(self, taken: list[Ticket], worker: str) -> None:
         """No two claims of a job have one fence: the model counts them up."""
         assert sorted(self.model.grant([ticket.job for ticket in taken], worker)) == sorted(taken)
@@ -163,12 +170,21 @@ class Machine(RuleBasedStateMachine):
             case "steal":
                 assert not self.run(ground.renew("thief", ticket))
 
-    @rule(ago=ages, delay=st.sampled_from([0, 0, 1, 4]), charged=st.booleans(), code=st.none() | codes)
-    def requeue(self, ago: int, delay: int, *, charged: bool, code: str | None) -> None:
+    @rule(
+        ago=ages,
+        how=st.fixed_dictionaries(
+            {
+                "delay": st.sampled_from([0, 0, 1, 4]),
+                "charged": st.booleans(),
+                "code": st.none() | codes,
+                "survived": st.booleans(),
+            }
+        ),
+    )
+    def requeue(self, ago: int, how: dict[str, Any]) -> None:
         ticket = self.ticket(ago)
-        held = self.model.requeue(ticket.worker, ticket, delay=delay, charged=charged, code=code)
-        work = self.ground.requeue(ticket.worker, ticket, delay=delay, charged=charged, code=code)
-        assert self.run(work) == held
+        held = self.model.requeue(ticket.worker, ticket, **how)
+        assert self.run(self.ground.requeue(ticket.worker, ticket, **how)) == held
 
     @rule(ago=ages, code=codes)
     def fail(self, ago: int, code: str) -> None:
@@ -272,7 +288,9 @@ class Machine(RuleBasedStateMachine):
     @invariant()
     def a_worker_knows_when_it_is_needed_next(self) -> None:
         wake = self.run(store.next_wake(self.ground.db, [t.name for t in TYPES]))
-        waiting = [job.run_at for job in self.model.jobs.values() if job.status == "queued" and not job.ready]
+        waiting = [job.run_at for job in self.model.jobs.values() if job.waits and not job.suspect]
+        alone = [job for job in self.model.jobs.values() if job.waits_alone and not self.model.gated(job.type)]
+        assert (wake.suspect is not None) == bool(alone)
         leases = [job.expiry for job in self.model.jobs.values() if job.expiry is not None]
         for span, moments in ((wake.due, waiting), (wake.expiry, leases)):
             if span is None or not moments:
@@ -286,6 +304,7 @@ def _told(row: asyncpg.Record) -> tuple[Any, ...]:
     return (
         row["status"],
         row["ready"],
+        row["suspect"],
         row["attempt_count"],
         row["reclaim_count"],
         row["claim_seq"],
@@ -299,6 +318,7 @@ def _expected(job: Job) -> tuple[Any, ...]:
     return (
         job.status,
         job.ready,
+        job.suspect,
         job.attempts,
         job.reclaims,
         job.fence,

@@ -4,7 +4,7 @@ from typing import Any, Final
 
 import psycopg
 
-FINISHED, READY, FUTURE, DUE, PROCESSING, EXPIRED = 50_000, 10_000, 20_000, 500, 5_000, 200
+FINISHED, READY, FUTURE, DUE, PROCESSING, EXPIRED, SUSPECTS = 50_000, 10_000, 20_000, 500, 5_000, 200, 300
 SERVED, OTHER, GATED, KEYED = "served", "other", "gated", "keyed"
 
 TYPES: Final = """
@@ -39,6 +39,7 @@ KINDS: Final[list[tuple[int, dict[str, str]]]] = [
     # More urgent than anything that is ready.
     (FUTURE, {"ready": "false", "priority": "-9", "run_at": "now() + interval '1 year'"}),
     (DUE, {"ready": "false", "run_at": "now() - interval '1 second'"}),
+    (SUSPECTS, {"ready": "false", "suspect": "true", "run_at": "now() - interval '1 minute'"}),
     (PROCESSING, HELD),
     (EXPIRED, {**HELD, "claimed_by": "'gone'", "lease_expires_at": "now() - interval '1 hour'"}),
     (1_000, {**CLAIMED, "status": "'batch_submitted'"}),

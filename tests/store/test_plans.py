@@ -127,7 +127,9 @@ def test_every_write_of_a_set_of_claims_goes_by_primary_key(
     ids, fences = claims(table)
     per_job: dict[str, list[Any]] = {
         "claims/renew": [[timedelta(minutes=5)] * SET],
-        "claims/requeue": [[timedelta(0)] * SET, [True] * SET, ["NETWORK_TIMEOUT"] * SET, ["again"] * SET, BRIEFLY],
+        "claims/requeue": [
+            [timedelta(0)] * SET, [True] * SET, ["NETWORK_TIMEOUT"] * SET, ["again"] * SET, BRIEFLY, [True] * SET,
+        ],
         "claims/settled": [],
         "claims/kept": [],
         "claims/fail": [
@@ -155,6 +157,16 @@ def test_the_next_wake_reads_one_entry_of_each_index(ask: Ask) -> None:
     plan = ask("claims/next_wake", [loaded.SERVED, loaded.OTHER, loaded.GATED])
     assert plan.sequential == 0
     assert {NOT_DUE, EXPIRED} <= plan.indexes
+    assert plan.buffers < 200
+
+
+@pytest.mark.contract("C-13")
+def test_a_suspect_is_found_by_its_own_index(ask: Ask) -> None:
+    every = [loaded.SERVED, loaded.OTHER, loaded.GATED]
+    plan = ask("claims/reserve", every, timedelta(seconds=30), timedelta(0), "w", [])
+    assert (plan.rows, plan.sequential) == (1, 0)
+    assert "jobs_suspect" in plan.indexes
+    assert NOT_DUE not in plan.indexes
     assert plan.buffers < 200
 
 

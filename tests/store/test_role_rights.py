@@ -55,7 +55,7 @@ _JOB: Final = {
     "job_id", "created_at", "updated_at", "run_at", "claimed_at", "lease_expires_at", "finished_at", "first_failure_at",
     "last_error_at", "claim_seq", "attempt_count", "max_attempts", "reclaim_count", "priority", "ready", "audited",
     "staged", "status", "job_type", "stage", "claimed_by", "run_id", "idempotency_key", "limit_key", "last_error_code",
-    "replay_of_job_id", "superseded_by_job_id", "provider_batch_id",
+    "replay_of_job_id", "superseded_by_job_id", "provider_batch_id", "suspect", "reserved_until",
 }  # fmt: skip
 _SCHEDULE: Final = {
     "schedule", "function", "job_type", "cron", "every", "timezone", "source", "enabled", "retired_at", "next_due_at",
@@ -79,7 +79,8 @@ COLUMNS: Final[dict[tuple[str, str, str], set[str]]] = {
     },
     (W, "jobs", "update"): {
         "status", "stage", "staged", "ready", "run_at", "claim_seq", "claimed_by", "claimed_at", "lease_expires_at",
-        "run_id", "attempt_count", "reclaim_count", "finished_at", "updated_at", "first_failure_at", "last_error_at",
+        "run_id", "attempt_count", "reclaim_count", "suspect", "reserved_until",
+        "finished_at", "updated_at", "first_failure_at", "last_error_at",
         "last_error_code", "last_error_message", "provider_batch_id",
     },
     (W, "alerts", "insert"): {"kind", "severity", "subject"},
@@ -125,8 +126,8 @@ FUNCTIONS: Final[dict[str, set[str]]] = {
     F: {"now", "uuid7", "check_key"},
     W: {
         "now", "uuid7", "put_job", "put_plain", "put_jobs", "enqueue", "raise_refusal", "poke", "lock_key", "is_owner",
-        "is_operator", "daily_cap", "note_pending", "looser_rate", "keep_stored", "claim_gated", "reap",
-        "bury", "save_runs",
+        "is_operator", "daily_cap", "note_pending", "looser_rate", "keep_stored", "claim_gated", "claim_suspect",
+        "gate_room", "reap", "bury", "save_runs",
         "note_refusal", "trip_breaker", "open_breaker", "mend_breaker", "intend", "intent_held", "reopen_effect",
         "add_spend", "settle_items", "keep_keys", "prune_jobs", "prune_effects", "prune_audit", "prune_old",
     },

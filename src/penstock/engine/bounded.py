@@ -110,7 +110,7 @@ class BoundedRun(Crew):
 
     def stop(self, grace: float) -> None:
         """Take no more; handlers that still run after *grace* seconds are halted and their jobs given back."""
-        self.fetcher.stopping = True
+        self.fetcher.stop()
         self.slots.release_backlog(timedelta(0), "SHUTDOWN")
         asyncio.get_running_loop().call_later(grace, self.slots.halt_all, Stop.SHUTDOWN)
 
@@ -130,12 +130,23 @@ class BoundedRun(Crew):
     async def _take_all(self) -> None:
         """Rounds, until one of them finds nothing: a limit may free a job only when another one has ended."""
         await self._patiently(self._prepare)
+        await self._take_suspects(self._run.caps.jobs // 2, self._run.caps.runtime.total_seconds() / 2)
         while self._run.room() > 0 and not self.fetcher.stopping:
             before = self._run.claimed
             await self._patiently(lambda: self.fetcher.fill(self._group, self._run))
             await self.settle()
             if self._run.claimed == before:
+                break
+        if self.place.parking is None:  # else the run still holds what it has parked
+            await self._take_suspects(0, 0)
+
+    async def _take_suspects(self, jobs: int, seconds: float) -> None:
+        """Run suspects, each alone (C-13); of the run's room *jobs* and *seconds* are left to other jobs."""
+        self.suspects.due = True
+        while self.suspects.due and not self.fetcher.stopping:
+            if self._run.room() <= jobs or self._run.time_left <= seconds:
                 return
+            await self._patiently(lambda: self.suspects.turn(self._group.types, lambda _: self._run))
 
     async def _prepare(self) -> None:
         await self.reopen_types()

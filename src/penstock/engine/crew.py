@@ -28,6 +28,7 @@ from penstock.engine.parts import Parts
 from penstock.engine.recorder import Recorder
 from penstock.engine.running import Running, Stop
 from penstock.engine.slots import Slots
+from penstock.engine.suspects import Suspects
 from penstock.engine.workplace import Workplace
 from penstock.store import connect, logins, schema, silence, spend
 from penstock.store import types as type_store
@@ -39,8 +40,11 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from uuid import UUID
 
+    from penstock.contract.claims import Trigger
     from penstock.engine.batches.asking import Adapters
+    from penstock.engine.fetcher import Group
     from penstock.engine.registry import JobType
+    from penstock.engine.runs import Run
     from penstock.settings import Settings
     from penstock.store.connect import Pool
 
@@ -88,6 +92,17 @@ class Crew:
         for job_type in await spend.reopen(self.place.pool, asked):
             item_events.spend_cap_lifted(job_type)
 
+    async def run_suspect(self, groups: Sequence[Group], trigger: Trigger) -> int:
+        """Run one suspect of *groups* alone, as a drain of its own; returns how many were run (C-13)."""
+
+        def begin(job_type: str) -> Run:
+            group = next(group for group in groups if job_type in group.types)
+            run = self.fetcher.begin(group, trigger, group.drain)
+            run.claiming = False  # it takes no other
+            return run
+
+        return await self.suspects.turn(list(self._types), begin)
+
     async def settle(self) -> None:
         """Wait until everything taken has ended and is written."""
         await self.slots.wait_idle(None)
@@ -120,6 +135,7 @@ class Crew:
         self.slots = Slots(self.place, self.executor, self.recorder, self._types, self.concurrency)
         self.fetcher = Fetcher(self.place, self.slots, self.recorder, self._types)
         self.cancels = Cancels(self.place, self.slots, Parts(lambda _part, _error: None))  # the next message starts it
+        self.suspects = Suspects(self.place, self.slots, self.fetcher, self._types)
         await self.fetcher.look_at_gates()
         loop = asyncio.get_running_loop()
         self.heartbeat = Heartbeat(
@@ -187,8 +203,8 @@ class Crew:
         if self.failure is None:
             self.failure = error if isinstance(error, Exception) else PartEnded(part, type(error).__name__)
         if hasattr(self, "fetcher"):
-            self.fetcher.stopping = True
-            self.slots.shut_down()
+            self.fetcher.stop()
+            self.slots.halt_all(Stop.SHUTDOWN)
 
     def _on_cancel(self, payload: str) -> control.Message:
         """Look at a job that a message names, if it is one of ours; returns what else the message asks for."""
@@ -202,10 +218,11 @@ class Crew:
 
     def _on_freed(self) -> None:
         self.slots.freed()
+        self.suspects.freed()
 
     async def _finish_work(self, grace: float) -> None:
         """Take no more, give back what has not started, wait *grace* seconds for the rest, record everything."""
-        self.fetcher.stopping = True
+        self.fetcher.stop()
         self.slots.release_backlog(timedelta(0), "SHUTDOWN")
         if not await self.slots.wait_idle(grace):
             self.slots.halt_all(Stop.SHUTDOWN)

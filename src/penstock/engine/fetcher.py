@@ -6,7 +6,7 @@ import asyncio
 import time
 from collections import Counter
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from penstock.contract.claims import Caps, Claim, Trigger
 from penstock.contract.crash import CrashPoint, passing
@@ -19,7 +19,7 @@ from penstock.store import types as type_store
 from penstock.telemetry import events, metrics
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
     from datetime import timedelta
 
     from penstock.engine.recorder import Recorder
@@ -27,6 +27,8 @@ if TYPE_CHECKING:
     from penstock.engine.slots import Slots
     from penstock.engine.workplace import Workplace
     from penstock.store.kept import Kept
+
+RECORD_SECONDS: Final = 60.0  # in which drains share a record (C-55)
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,18 +69,20 @@ class Fetcher:
         self._recorder = recorder
         self._types = types
         self._marks = Marks()
-        self._lock = asyncio.Lock()  # one drain claims at a time in one process (D-39)
+        self.claiming = asyncio.Lock()  # one drain claims at a time in one process (D-39)
         self._rotation = 0
+        self._records: dict[tuple[Group, Caps], Run] = {}
         self.source: store.Db | Kept = place.pool  # where claims are taken; a worker keeps a connection for them
         self.stopping = False
+        self.gives_way: Callable[[], bool] = lambda: False  # whether something else is to be done before the next claim
 
-    async def drain(self, group: Group, trigger: Trigger, caps: Caps | None = None) -> Run:
+    async def drain(self, group: Group, trigger: Trigger, caps: Caps | None = None, bounds: Caps | None = None) -> Run:
         """One bounded run: claim until its caps are reached or nothing is claimable.
 
         Returns when it claims no more; its last jobs may still be running.
         """
-        run = Run(group.function, trigger, caps or group.drain, time.monotonic())
-        async with self._lock:
+        async with self.claiming:
+            run = self.begin(group, trigger, caps or group.drain, bounds)
             try:
                 await self._feed(group, run)
             finally:
@@ -87,22 +91,48 @@ class Fetcher:
                     self._recorder.run_over(run)
         return run
 
+    def begin(self, group: Group, trigger: Trigger, caps: Caps, bounds: Caps | None = None) -> Run:
+        """A drain of *group* within *caps*, or the tighter *bounds*.
+
+        Its record is that of the drains of the last minute, as long as all of
+        them together keep to *caps* (C-55). One that an admin asks for has a
+        record of its own.
+        """
+        now = time.monotonic()
+        bounds = bounds or caps
+        if trigger is Trigger.ADMIN:
+            return Run(group.function, trigger, bounds, now)
+        record = self._records.get((group, caps))
+        if record is None or now - record.started_mono >= RECORD_SECONDS or record.granted >= caps.jobs:
+            record = self._records[group, caps] = Run(group.function, trigger, caps, now)
+        if record.granted + bounds.jobs > caps.jobs:
+            bounds = Caps(caps.jobs - record.granted, bounds.runtime)
+        return Run(group.function, trigger, bounds, now, record)
+
     async def fill(self, group: Group, run: Run) -> None:
         """Claim for *run*, like a drain; whoever began the run also ends it."""
-        async with self._lock:
+        async with self.claiming:
             await self._feed(group, run)
 
     async def _feed(self, group: Group, run: Run) -> None:
-        while not self.stopping:
-            await self._slots.wait_for_room()
+        while True:
+            await self._slots.wait_for_room(self._given_up)
             limit = min(self._slots.room(), run.room(time.monotonic()))
-            if limit <= 0 or self.stopping:
+            if limit <= 0 or self._given_up():
                 return
             claims = await self._claim(group, run, limit)
             if claims:
-                self._hand_over(claims, run)
+                self.hand_over(claims, run)
             if len(claims) < limit:
                 return
+
+    def _given_up(self) -> bool:
+        return self.stopping or self.gives_way()
+
+    def stop(self) -> None:
+        """Claim no more; who waits for a free slot waits no longer."""
+        self.stopping = True
+        self._slots.nudge()
 
     async def _claim(self, group: Group, run: Run, limit: int) -> list[Claim]:
         passing(CrashPoint.BEFORE_CLAIM)
@@ -162,8 +192,11 @@ class Fetcher:
             self._marks.advance(claims)
         return claims
 
-    def _hand_over(self, claims: list[Claim], run: Run) -> None:
+    def hand_over(self, claims: list[Claim], run: Run) -> None:
+        """Let the slots run *claims* of *run*."""
         run.claimed += len(claims)
+        if run.part_of is not None:
+            run.part_of.granted += len(claims)
         self._slots.add(claims, run)
         asyncio.get_running_loop().call_soon(self._count, claims)  # behind the first of them, which has begun by then
 

@@ -31,7 +31,7 @@ def retry(running: Running, verdict: Retried, stack: str) -> Requeue:
 
 def give_back(running: Running, verdict: Requeued) -> Requeue:
     """The requeue of a claim that used no attempt."""
-    return Requeue(running.claim, verdict.delay, charged=False, code=verdict.code)
+    return Requeue(running.claim, verdict.delay, charged=False, code=verdict.code, survived=running.survived)
 
 
 def put_off(letter: Death) -> Requeue:

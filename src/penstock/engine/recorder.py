@@ -100,7 +100,12 @@ class Recorder:
         """Keep the record of *run* for the next flush; a drain that claimed nothing leaves none (C-55)."""
         run.finish()
         if run.claimed:
-            self._runs.append(run)
+            record = run
+            if run.part_of is not None:
+                record = run.part_of
+                record.absorb(run)
+            if record not in self._runs:
+                self._runs.append(record)
             self._some.set()
 
     async def close(self) -> None:

@@ -56,6 +56,11 @@ class Running:
         self.task: asyncio.Task[None] | None = None
         self.attempts = claim.attempt_count  # failed attempts of the stage that runs
 
+    @property
+    def survived(self) -> bool:
+        """Whether its handler has run, and has ended without being told to."""
+        return self.started > 0 and self.stop is None
+
     def halt(self, why: Stop) -> None:
         """Stop the handler, for the first reason given."""
         if self.stop is None:

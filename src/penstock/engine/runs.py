@@ -10,13 +10,21 @@ from penstock.contract.keys import uuid7
 from penstock.contract.texts import clean_text
 
 if TYPE_CHECKING:
+    from uuid import UUID
+
     from penstock.contract.claims import Caps, Trigger
 
+_COUNTS: Final = ("claimed", "succeeded", "failed", "requeued", "canceled", "lost", "rate_limited")
 NAME_LIMIT: Final = 200  # characters of a provider and its model, or of an error's code
 
 
 class Run:
-    """Counts of one run. It is over when it claims no more and all its claims have ended."""
+    """Counts of one run. It is over when it claims no more and all its claims have ended.
+
+    Drains of one worker and one group of types within a minute share one
+    record: each is *part* of a run that no job belongs to and that sums them up
+    as they end. It has their id, which their jobs carry.
+    """
 
     __slots__ = (
         "by_error",
@@ -28,8 +36,10 @@ class Run:
         "failed",
         "finished_at",
         "function",
+        "granted",
         "left_waiting",
         "lost",
+        "part_of",
         "rate_limited",
         "requeued",
         "run_id",
@@ -39,8 +49,11 @@ class Run:
         "trigger",
     )
 
-    def __init__(self, function: str, trigger: Trigger, caps: Caps, started_mono: float) -> None:
-        self.run_id = uuid7()
+    def __init__(
+        self, function: str, trigger: Trigger, caps: Caps, started_mono: float, part_of: Run | None = None
+    ) -> None:
+        self.run_id: UUID = uuid7() if part_of is None else part_of.run_id
+        self.part_of = part_of
         self.function = function
         self.trigger = trigger
         self.caps = caps
@@ -49,6 +62,7 @@ class Run:
         self.finished_at: datetime | None = None
         self.claiming = True
         self.claimed = self.succeeded = self.failed = self.requeued = self.canceled = self.lost = 0
+        self.granted = 0  # what its parts have claimed, ended or not
         self.rate_limited = 0
         self.left_waiting: int | None = None
         self.by_model: Counter[str] = Counter()
@@ -81,6 +95,16 @@ class Run:
     def finish(self) -> None:
         """Stamp the end."""
         self.finished_at = datetime.now(UTC)
+
+    def absorb(self, part: Run) -> None:
+        """Add a drain that is over. The first of them says when and why it all began."""
+        if self.claimed == 0:
+            self.trigger, self.started_at = part.trigger, part.started_at
+        for name in _COUNTS:
+            setattr(self, name, getattr(self, name) + getattr(part, name))
+        self.by_model += part.by_model
+        self.by_error += part.by_error
+        self.finished_at = part.finished_at
 
     def row(self, worker_id: str, profile: str) -> dict[str, Any]:
         """The record as stored in `penstock.runs`."""

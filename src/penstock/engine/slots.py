@@ -23,7 +23,7 @@ from penstock.store import connect
 from penstock.telemetry import events
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Callable, Iterable
 
     from penstock.contract.claims import Claim
     from penstock.engine.recorder import Recorder
@@ -58,7 +58,6 @@ class Slots:
         self._ahead = 0
         self._finished = 0
         self._measured = time.monotonic()
-        self.shut = False  # whoever waits for room waits in vain
 
     @property
     def open(self) -> int:
@@ -71,14 +70,15 @@ class Slots:
             return 0
         return max(0, self._concurrency + self._ahead - self.open)
 
-    async def wait_for_room(self) -> None:
-        """Return when a claim would find room."""
-        while True:
-            low = max(1, self._ahead // 2)
-            if self.shut or self.room() >= low:
-                return
+    async def wait_for_room(self, given_up: Callable[[], bool]) -> None:
+        """Return when a claim would find room, or nobody wants to claim any more."""
+        while self.room() < max(1, self._ahead // 2) and not given_up():
             self._room.clear()
             await self._room.wait()
+
+    def nudge(self) -> None:
+        """Let who waits for room look whether it still wants it: slots may be busy for hours."""
+        self._room.set()
 
     def freed(self) -> None:
         """The recorder has written a set: there may be room again, and a new measure of how fast jobs go."""
@@ -226,12 +226,6 @@ class Slots:
         except TimeoutError:
             return False
         return True
-
-    def shut_down(self) -> None:
-        """Stop every handler and let nobody wait for room: this crew has lost a part and ends."""
-        self.shut = True
-        self._room.set()
-        self.halt_all(Stop.SHUTDOWN)
 
     def halt_all(self, why: Stop) -> None:
         """Stop every handler."""

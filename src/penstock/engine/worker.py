@@ -12,7 +12,7 @@ from datetime import timedelta
 from functools import lru_cache
 from typing import TYPE_CHECKING, Final
 
-from penstock.contract.claims import Trigger
+from penstock.contract.claims import Caps, Trigger
 from penstock.contract.errors import SettingsInvalid
 from penstock.contract.policies import CONTROL_CHANNEL, Dispatch
 from penstock.engine import control
@@ -43,6 +43,7 @@ PLAN_LATER: Final = (
 )
 PLAN_LATEST: Final = 0.25  # … but not for ever
 AWAY_PAUSE: Final = 1.0
+SUSPECTS_SOON: Final = 1.1  # seconds after which a busy worker looks at those that it has just made
 ORPHAN_AGE: Final = timedelta(minutes=10)
 
 
@@ -115,7 +116,7 @@ class Worker(Crew):
         if not self._stopping:
             self._stopping = True
             if hasattr(self, "fetcher"):
-                self.fetcher.stopping = True
+                self.fetcher.stop()
                 events.worker_stopping(self.worker_id, len(self.place.held), reason)
             self._wake.set()
 
@@ -132,6 +133,8 @@ class Worker(Crew):
             caps = group.drain if cap is None else type(group.drain)(cap, group.drain.runtime)
             total += (await self.fetcher.drain(group, trigger, caps)).claimed
         await self.settle()
+        while cap is None and (count := await self.run_suspect(self.groups, trigger)):
+            total += count
         return total
 
     # ------------------------------------------------------------------ start
@@ -140,6 +143,7 @@ class Worker(Crew):
         await self._open()
         self._kept = Kept(self.place.pool, answer_within=silence.ANSWER_WITHIN)
         self.fetcher.source = self._kept
+        self.fetcher.gives_way = lambda: self._maintain
         self.announcer = Announcer(self.place.pool, self._sinks)
         self.listener = Listener(
             self._settings.listen_dsn or self._dsn,
@@ -173,23 +177,29 @@ class Worker(Crew):
             await self.fetcher.look_at_gates()
         if self._maintain:
             await self._look_after()
+        if self.suspects.due and trigger is not Trigger.STARTUP:  # first: a drain waits for a free slot
+            await self.run_suspect(self.groups, trigger)
         runs = [await self._drain(group, trigger) for group in self.groups]
         filled = [group for group, run in zip(self.groups, runs, strict=True) if _filled(run)]
         if trigger is Trigger.STARTUP:
             self.ready.set()
         while filled and not self._stopping:
             filled = [group for group in filled if _filled(await self._drain(group, Trigger.FOLLOW_UP))]
-            if self._poked or self._wake.is_set():
+            if self._poked or self._wake.is_set() or self.suspects.due:
                 break
         if self._over_budget():
             self.stop("recycle")
-        elif filled:
+        elif filled or self.suspects.due:
             self._wake_now(Trigger.FOLLOW_UP)
         elif not self._wake.is_set():
             self._plan_sleep(soon=not any(run.claimed for run in runs))
 
     async def _drain(self, group: Group, trigger: Trigger) -> Run:
-        return await self.fetcher.drain(group, trigger, group.startup if trigger is Trigger.STARTUP else group.drain)
+        caps = group.startup if trigger is Trigger.STARTUP else group.drain
+        bounds = None
+        if self.suspects.found:  # one handful between two of them: neither they nor the others wait for long
+            bounds = Caps(min(caps.jobs, self.concurrency), caps.runtime)
+        return await self.fetcher.drain(group, trigger, caps, bounds)
 
     async def _look_after(self) -> None:
         """What a poke does not need: expired leases, jobs that fell due, gates."""
@@ -197,7 +207,9 @@ class Worker(Crew):
         if self._orphans_possible:
             await self._release_orphans()
         metrics.polled()
-        await self.fetcher.reap()
+        self.suspects.due = True
+        if await self.fetcher.reap():
+            self._sleep(SUSPECTS_SOON)
         for group in self.groups:
             await self.fetcher.promote(group.types)
         await self.reopen_types()
@@ -248,6 +260,7 @@ class Worker(Crew):
 
     async def _until_needed(self) -> float:
         wake = await claim_store.next_wake(self.place.pool, list(self._types))
+        self.suspects.due = self.suspects.due or wake.suspect is not None
         soonest = wake.seconds()
         poll = float(self._settings.poll_seconds)
         return poll if soonest is None else min(poll, max(SOONEST, soonest))
@@ -259,6 +272,8 @@ class Worker(Crew):
 
     def _on_timer(self) -> None:
         self._maintain = True
+        self.slots.nudge()
+        self._sleep(self._settings.poll_seconds)  # a load that never lets it plan does not keep it from polling
         self._wake_now(Trigger.POLL)
 
     def _wake_now(self, trigger: Trigger) -> None:

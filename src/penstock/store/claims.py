@@ -7,7 +7,7 @@ been lost (C-31); callers learn which claims that happened to.
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from uuid import UUID
@@ -50,6 +50,16 @@ class Requeue:
     charged: bool
     code: str | None = None
     message: str | None = None
+    survived: bool = True  # its handler has ended by itself: a suspect is none any more
+
+
+@dataclass(frozen=True, slots=True)
+class Reservation:
+    """A suspect that a worker has set aside, until another one may."""
+
+    job_id: UUID
+    job_type: str
+    until: datetime
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,10 +84,11 @@ class NextWake:
     due: timedelta | None
     expiry: timedelta | None
     gate: timedelta | None
+    suspect: timedelta | None = None
 
     def seconds(self) -> float | None:
-        """The shortest of the three, never negative."""
-        spans = [span.total_seconds() for span in (self.due, self.expiry, self.gate) if span is not None]
+        """The shortest of them, never negative."""
+        spans = [span.total_seconds() for span in (self.due, self.expiry, self.gate, self.suspect) if span is not None]
         return max(0.0, min(spans)) if spans else None
 
 
@@ -108,6 +119,31 @@ async def take_gated(
         rows = await db.fetch(sql("claims/take_gated"), job_type, worker, lease, limit, run)
     except asyncpg.LockNotAvailableError:
         return []  # somebody holds the type's row: the other types of this worker do not wait for it
+    return _in_order(rows)
+
+
+async def reserve(
+    db: Db, types: Sequence[str], *, span: timedelta, waited: timedelta, worker: str, held: Sequence[UUID] = ()
+) -> Reservation | None:
+    """Set a suspect of *types* aside that has *waited* so long; None when there is none to run now."""
+    row = await db.fetchrow(sql("claims/reserve"), types, span, waited, worker, held)
+    return Reservation(*row) if row is not None else None
+
+
+async def keep_reserved(db: Db, reserved: Reservation, span: timedelta | None) -> Reservation | None:
+    """Extend a reservation by *span*, or end it; None when another worker has the suspect."""
+    until = await db.fetchval(sql("claims/keep_reserved"), reserved.job_id, reserved.until, span)
+    return None if until is None else replace(reserved, until=until)
+
+
+async def take_suspect(db: Db, reserved: Reservation, lease: timedelta, *, worker: str, run: UUID) -> list[Claim]:
+    """Take the suspect that is set aside; none when it has passed to another worker or its gate has shut."""
+    try:
+        rows = await db.fetch(
+            sql("claims/take_suspect"), reserved.job_id, reserved.job_type, reserved.until, worker, lease, run
+        )
+    except asyncpg.LockNotAvailableError:
+        return []
     return _in_order(rows)
 
 
@@ -152,6 +188,7 @@ async def requeue(db: Db, worker: str, moves: Sequence[Requeue]) -> list[Claim]:
         [move.code for move in moves],
         [move.message for move in moves],
         OBSTRUCTED_AFTER,
+        [move.survived for move in moves],
     )
     return _missing((move.claim for move in moves), rows)
 

@@ -39,6 +39,11 @@ def job_claimed(claim: Claim, worker_id: str, ids: Mapping[str, str | None]) -> 
     )
 
 
+def suspect_alone(claim: Claim, worker_id: str) -> None:
+    """A job whose last process ended while it held it is started, alone in this one."""
+    log.info("suspect_alone", job_id=str(claim.job_id), job_type=claim.job_type, worker_id=worker_id)
+
+
 def job_completed(claim: Claim, seconds: float, ids: Mapping[str, str | None]) -> None:
     """The last line of every successful claim (D-68)."""
     log.info(

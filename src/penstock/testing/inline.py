@@ -46,13 +46,15 @@ class InlineWorker(Crew):
             caps = group.drain if cap is None else Caps(cap, group.drain.runtime)
             total += (await self.fetcher.drain(group, trigger, caps)).claimed
         await self.settle()
+        while cap is None and not self.fetcher.stopping and (count := await self.run_suspect(self.groups, trigger)):
+            total += count
         if self.failure is not None:
             raise self.failure
         return total
 
     async def crash(self) -> None:
         """Go without a word, as after kill -9: nothing is recorded or given back, leases run out by themselves."""
-        self.fetcher.stopping = True
+        self.fetcher.stop()
         self._pool.terminate()
         self.place.lender.cut()
         running = [running for running in self.place.held.values() if running.task is not None]

@@ -17,6 +17,7 @@ from penstock.engine.running import Running
 from penstock.engine.runs import Run
 from penstock.store import claims as store
 from tests.engine.worker.conftest import Floor
+from tests.support.suspects import take_suspect
 
 LEASE = timedelta(minutes=5)
 
@@ -218,7 +219,7 @@ async def test_in_a_set_only_the_stale_claim_is_dropped(floor: Floor) -> None:
         "update penstock.jobs set lease_expires_at = penstock.now() - interval '1 s' where job_id = $1", stale.job_id
     )
     await store.reap(floor.app.pool)
-    [again] = await take(floor, "echo")
+    [again] = await take_suspect(floor.app.pool, ["echo"], worker="w1")
 
     assert await store.complete(floor.app.pool, "w1", claims) == [stale]
 
@@ -232,7 +233,7 @@ async def claim_twice(floor: Floor, worker: str = "w1") -> tuple[Claim, Claim]:
     [old] = await take(floor, "echo", worker=worker)
     await floor.owner.execute("update penstock.jobs set lease_expires_at = penstock.now() - interval '1 s'")
     await store.reap(floor.app.pool)
-    [new] = await take(floor, "echo", worker=worker)
+    [new] = await take_suspect(floor.app.pool, ["echo"], worker=worker)
     return old, new
 
 

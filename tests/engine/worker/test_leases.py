@@ -16,6 +16,7 @@ from penstock.contract.claims import Claim
 from penstock.engine.running import Running
 from penstock.store import claims as store
 from tests.engine.worker.conftest import Floor
+from tests.support.suspects import take_suspect
 
 LEASE = timedelta(seconds=60)
 
@@ -25,7 +26,9 @@ async def nothing(job: Any, args: Any) -> None:
 
 
 async def take_one(floor: Floor, job_type: str, worker: str = "gone") -> Claim:
-    [claim] = await store.take(floor.app.pool, [job_type], [LEASE], [store.START], limit=1, worker=worker, run=uuid4())
+    [claim] = await store.take(
+        floor.app.pool, [job_type], [LEASE], [store.START], limit=1, worker=worker, run=uuid4()
+    ) or await take_suspect(floor.app.pool, [job_type], worker=worker, lease=LEASE)
     return claim
 
 
@@ -47,7 +50,7 @@ async def test_an_expired_claim_goes_back_and_one_that_is_a_second_younger_stays
     assert row["last_error_message"] == "stale_claim_requeued"
     assert row["last_error_code"] == "LEASE_EXPIRED"
     assert (row["claimed_by"], row["claimed_at"], row["lease_expires_at"]) == (None, None, None)
-    assert row["ready"]
+    assert (row["suspect"], row["ready"], row["run_at"]) == (True, False, row["updated_at"])  # at once, but alone
     assert (await floor.job(young))["status"] == "processing"
 
 

@@ -80,3 +80,21 @@ async def test_work_not_started_is_given_back_at_once_when_the_worker_stops(floo
         await floor.until("count(*) = 4 from penstock.jobs where status = 'queued' and attempt_count = 0")
         release.set()
     assert await floor.counts() == {"completed": 1, "queued": 4}
+
+
+@pytest.mark.contract("C-25")
+async def test_a_worker_without_a_free_slot_stops_within_its_grace(floor: Floor) -> None:
+    """It waits for room just then, with more jobs in the queue; no handler ends by itself."""
+
+    @floor.app.job("endless")
+    async def endless(args: Any) -> None:
+        await asyncio.Event().wait()
+
+    async with floor.working(concurrency=2) as worker:
+        jobs = await floor.app.enqueue_many("endless", [{"n": n} for n in range(10)])
+        await floor.until("count(*) = 2 from penstock.jobs where status = 'processing'")
+        worker._settings = worker._settings.model_copy(update={"grace_seconds": 0.1})
+        worker.stop()
+        async with asyncio.timeout(10):
+            await worker._stopped.wait()
+    assert await floor.counts() == {"queued": len(jobs)}

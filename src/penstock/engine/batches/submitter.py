@@ -45,6 +45,7 @@ class Submitter(BoundedRun):
         """Connect, and make room for what will be parked."""
         await super().open()
         self.place.parking = self._lot = ParkingLot()
+        self.suspects.unload = self._clear_suspects
         self._sender = Sender(self.place, self.recorder.tally, self._run, self._overflow)
         self._sent: Counter[str] = Counter()  # batches, by type
         self._undecided: dict[UUID, ParkedClaim] = {}  # out of the lot, and neither sent nor given back
@@ -74,6 +75,10 @@ class Submitter(BoundedRun):
         if hasattr(self, "_lot"):
             self._give_back([*self._lot.leave(), *self._undecided.values()], timedelta(0), SHUTDOWN)
         await super().close()
+
+    async def _clear_suspects(self) -> None:
+        """A suspect whose request is ready is none any more; it goes back, to be sent together with the others."""
+        self._give_back(self._lot.leave(), timedelta(0), None)
 
     @property
     def _providers(self) -> Adapters:

@@ -13,7 +13,13 @@ if TYPE_CHECKING:
 
     from penstock.store.doctor import Check
 
-NEEDED: Final = ("idx_outbox_runnable", "idx_outbox_expired_lease", "jobs_not_due", "jobs_idempotency_key")
+NEEDED: Final = (
+    "idx_outbox_runnable",
+    "idx_outbox_expired_lease",
+    "jobs_not_due",
+    "jobs_suspect",
+    "jobs_idempotency_key",
+)
 
 
 async def schema_version(patient: Patient) -> list[Finding]:

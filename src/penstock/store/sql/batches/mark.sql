@@ -27,7 +27,7 @@ with batch as (
 ), moved as (
     update penstock.jobs as job
        set status = 'batch_submitted', updated_at = penstock.now(), lease_expires_at = null, claimed_by = null,
-           claimed_at = null, provider_batch_id = coalesce(job.provider_batch_id, $2)
+           claimed_at = null, provider_batch_id = coalesce(job.provider_batch_id, $2), suspect = false
       from items
      where job.job_id = any(array(select items.job_id from items))
        and items.job_id = job.job_id and items.claim_seq = job.claim_seq

@@ -26,7 +26,7 @@ with batch as (
     update penstock.jobs as job
        set status = 'queued', ready = $4::interval <= interval '0', run_at = penstock.now() + $4::interval,
            updated_at = penstock.now(), lease_expires_at = null, claimed_by = null, claimed_at = null,
-           last_error_at = penstock.now(), last_error_code = $3, last_error_message = null
+           last_error_at = penstock.now(), last_error_code = $3, last_error_message = null, suspect = false
       from items
      where job.job_id = any(array(select items.job_id from items))
        and items.job_id = job.job_id and items.claim_seq = job.claim_seq

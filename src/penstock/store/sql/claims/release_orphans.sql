@@ -2,7 +2,7 @@
 -- Claims under this worker's name that it does not hold: the claim was committed and its reply got lost. Nothing of
 -- them has run, so no attempt is used. A worker's name belongs to one process at a time.
 update penstock.jobs as job
-   set status = 'queued', ready = true, updated_at = penstock.now(), lease_expires_at = null, claimed_by = null,
+   set status = 'queued', ready = not job.suspect, updated_at = penstock.now(), lease_expires_at = null, claimed_by = null,
        claimed_at = null
  where job.job_id = any(array(
        select j.job_id from penstock.jobs as j

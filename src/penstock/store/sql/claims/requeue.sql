@@ -1,11 +1,15 @@
 -- moves: processing -> queued
 -- Claims that end without an end: failed attempts with budget left, snoozes, overflow, shutdown. Fenced pair by pair.
+-- A suspect whose handler has ended by itself is none any more; one that never ran, or was stopped, stays one.
 with verdict as materialized (
-    select * from unnest($1::uuid[], $2::bigint[], $4::interval[], $5::boolean[], $6::text[], $7::text[])
-        as v(job_id, claim_seq, delay, charged, code, message)
+    select * from unnest($1::uuid[], $2::bigint[], $4::interval[], $5::boolean[], $6::text[], $7::text[], $9::boolean[])
+        as v(job_id, claim_seq, delay, charged, code, message, survived)
 ), moved as (
     update penstock.jobs as job
-       set status = 'queued', ready = v.delay <= interval '0', run_at = penstock.now() + v.delay,
+       set status = 'queued', ready = v.delay <= interval '0' and (v.survived or not job.suspect),
+           suspect = job.suspect and not v.survived,
+           reserved_until = case when job.suspect and not v.survived and v.delay > interval '0' then penstock.now() + v.delay end,
+           run_at = penstock.now() + v.delay,
            updated_at = penstock.now(), lease_expires_at = null, claimed_by = null, claimed_at = null,
            attempt_count = job.attempt_count + v.charged::integer,
            first_failure_at = case when v.charged then coalesce(job.first_failure_at, penstock.now())

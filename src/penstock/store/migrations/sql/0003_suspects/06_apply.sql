@@ -1,0 +1,1 @@
+select penstock.apply_grants();
