@@ -32,7 +32,8 @@ QUESTIONS = {
     "views": "select viewname, definition from pg_views where schemaname = %(schema)s order by 1",
     "types": """
         select typname, typtype from pg_type where typnamespace = %(schema)s::regnamespace order by 1""",
-    "privileges": "select nspacl::text from pg_namespace where nspname = %(schema)s",
+    "privileges": "select array(select a::text from unnest(nspacl) a order by 1) from pg_namespace where "
+    "nspname = %(schema)s",
 }
 
 

@@ -91,9 +91,7 @@ class Desk:
         letter = self.row("select dead_letter_id from penstock.dead_letters where job_id = %s", job_id)
         return job_id, letter["dead_letter_id"]
 
-    def name_taken(
-        self, name: str, *, seconds_ago: float = 0, process: str | None = None, login: str = WORKER
-    ) -> None:
+    def name_taken(self, name: str, *, seconds_ago: float = 0, process: str | None = None, login: str = WORKER) -> None:
         """The row of a worker of this name, in this very process, that last spoke so long ago."""
         self.owner.execute(
             "insert into penstock.workers (worker_id, instance, host, pid, version, types, concurrency, started_at, "

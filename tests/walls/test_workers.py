@@ -33,6 +33,9 @@ REFUSED: Final = {
     "put a queued job off": (
         f"update penstock.jobs set run_at = '9000-01-01' where job_id = {JOB.format('queued')}"
     ),
+    "set a queued job aside for years": (
+        f"update penstock.jobs set reserved_until = '9000-01-01' where job_id = {JOB.format('queued')}"
+    ),
     "lift a pause": "update penstock.types set paused_at = null, paused_by = null, pause_reason = null "
     "where job_type = 'paused'",
     "pause a type": "update penstock.types set paused_at = penstock.now(), paused_by = 'x' where job_type = 'open'",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from tests.mutants.guard import ENGINE, FAULTS, SCHEMA, SQL, STORE, Guard
+from tests.mutants.guard import ENGINE, FAULTS, SCHEMA, SQL, STORE, SUSPECTS, Guard
 
 EFFECTS: Final = "tests/engine/effects/test_effects.py"
 TRANSACTIONS: Final = "tests/engine/effects/test_transactions.py"
@@ -73,7 +73,7 @@ GUARDS: Final = (
     ),
     Guard(
         "reapers leave open intents alone",
-        f"{SCHEMA}/05_claims.sql",
+        f"{SUSPECTS}/02_reap.sql",
         "and e.claim_seq = j.claim_seq and e.holds_claim",
         "and e.claim_seq = j.claim_seq and false",
         ("tests/engine/effects/test_recovery.py::test_a_job_with_an_open_intent_is_left_alone_by_every_reaper",),

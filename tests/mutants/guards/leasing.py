@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from tests.mutants.guard import ENGINE, FAULTS, SCHEMA, STORE, Guard
+from tests.mutants.guard import ENGINE, FAULTS, STORE, SUSPECTS, Guard
 
 LEASES: Final = "tests/engine/worker/test_leases.py"
 SLOTS: Final = "tests/engine/worker/test_slots.py"
@@ -14,14 +14,14 @@ RACES: Final = "tests/model/test_interleavings.py"
 GUARDS: Final = (
     Guard(
         "the reaper looks at the lease",
-        f"{SCHEMA}/05_claims.sql",
+        f"{SUSPECTS}/02_reap.sql",
         "and j.lease_expires_at < at",
         "",
         (f"{LEASES}::test_an_expired_claim_goes_back_and_one_that_is_a_second_younger_stays",),
     ),
     Guard(
         "the reaper locks before it writes",
-        f"{SCHEMA}/05_claims.sql",
+        f"{SUSPECTS}/02_reap.sql",
         "           for update of j skip locked\n",
         "",
         (
@@ -31,14 +31,14 @@ GUARDS: Final = (
     ),
     Guard(
         "cap of reclaims",
-        f"{SCHEMA}/05_claims.sql",
+        f"{SUSPECTS}/02_reap.sql",
         "job.reclaim_count >= job.max_reclaims",
         "false",
         (f"{LEASES}::test_the_sixth_expiry_of_such_a_type_ends_the_job_as_lease_expired",),
     ),
     Guard(
         "an expiry spends an attempt",
-        f"{SCHEMA}/05_claims.sql",
+        f"{SUSPECTS}/02_reap.sql",
         "attempt_count = j.attempt_count + case when job.counts then 1 else 0 end",
         "attempt_count = j.attempt_count",
         (f"{LEASES}::test_an_expiry_that_spends_the_last_attempt_fails_the_job",),

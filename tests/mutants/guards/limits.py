@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from tests.mutants.guard import SCHEMA, Guard
+from tests.mutants.guard import SCHEMA, SUSPECTS, Guard
 
 GATES: Final = "tests/engine/limits/test_gates.py"
 RUNNING: Final = "tests/engine/limits/test_running.py"
@@ -12,15 +12,15 @@ RUNNING: Final = "tests/engine/limits/test_running.py"
 GUARDS: Final = (
     Guard(
         "a paused type is not claimed",
-        f"{SCHEMA}/05_gates.sql",
-        "if not found or type.paused_at is not null then",
-        "if not found then",
+        f"{SUSPECTS}/03_gates.sql",
+        "if p_type.paused_at is not null then",
+        "if false then",
         (f"{GATES}::test_a_pause_stops_the_next_claim_and_a_resume_starts_it_at_once",),
     ),
     Guard(
         "an open breaker lets nothing through",
-        f"{SCHEMA}/05_gates.sql",
-        "if type.breaker_probe_at > at then",
+        f"{SUSPECTS}/03_gates.sql",
+        "if p_type.breaker_probe_at > p_at then",
         "if false then",
         (
             f"{GATES}::test_a_breaker_opens_after_so_many_failures_that_no_retry_can_mend",
@@ -36,8 +36,8 @@ GUARDS: Final = (
     ),
     Guard(
         "limit of running jobs",
-        f"{SCHEMA}/05_gates.sql",
-        "if type.max_running is not null then",
+        f"{SUSPECTS}/03_gates.sql",
+        "if p_type.max_running is not null then",
         "if false then",
         (f"{RUNNING}::test_both_limits_hold_together",),
     ),
@@ -50,8 +50,8 @@ GUARDS: Final = (
     ),
     Guard(
         "rate of a type",
-        f"{SCHEMA}/05_gates.sql",
-        "if room > 0 and type.rate_count is not null then",
+        f"{SUSPECTS}/03_gates.sql",
+        "if room > 0 and p_type.rate_count is not null then",
         "if false then",
         ("tests/engine/limits/test_rates.py::test_no_more_start_in_a_period_than_its_rate",),
     ),

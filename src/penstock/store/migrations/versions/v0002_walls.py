@@ -36,7 +36,7 @@ def upgrade() -> None:
 
 def downgrade() -> None:
     """Put back what 0001 had, from its own files."""
-    script.run(f"{FOLDER}/down.sql")
+    script.run(f"{FOLDER}/down_locks.sql", f"{FOLDER}/down.sql")
     script.restore(f"{BEFORE}/02_jobs.sql", "function penstock.refuse_illegal_change", "trigger jobs_legal_moves")
     script.restore(f"{BEFORE}/03_records.sql", "function penstock.refuse_rewriting")
     script.restore(

@@ -32,7 +32,7 @@ def upgrade() -> None:
 
 def downgrade() -> None:
     """Put the functions back as they were and forget who is a suspect."""
-    script.run(f"{FOLDER}/down.sql")
+    script.run("0002_walls/down_locks.sql", f"{FOLDER}/down.sql")
     script.restore(f"{BEFORE}/03_records.sql", "function penstock.save_runs")
     script.restore(f"{BEFORE}/05_claims.sql", "function penstock.reap")
     script.restore(f"{BEFORE}/05_gates.sql", "function penstock.claim_gated")

@@ -1,6 +1,6 @@
--- Taken first and waited for alone: whoever completes, fails or enqueues meets this lock before any other that follows, so
--- nobody waits for the migration with a lock that it waits for.
-lock table penstock.jobs in share row exclusive mode;
+-- Taken first, and as strong as 0003 needs it: those who claim, end and enqueue jobs wait here, and hold no lock that the
+-- migration still waits for.
+lock table penstock.jobs in access exclusive mode;
 
 -- Functions that run as the owner. PostgreSQL looks for the names of types in pg_temp first unless the path names it, so
 -- a path of pg_catalog alone lets a caller's temporary domain called `timestamptz` run the caller's code as the owner.

@@ -1,19 +1,6 @@
--- Triggers leave both tables, which asks for both alone. Those who enqueue take types before jobs, those who claim jobs
--- before types: so either both are had at once or neither is held. Then the rights of the role that 0001 does not know.
+-- Rights of the role that 0001 does not know, and what depends on what leaves.
 do $$
 begin
-    for attempt in 1 .. 500 loop
-        begin
-            lock table penstock.jobs in access exclusive mode;
-            lock table penstock.types in access exclusive mode nowait;
-            exit;
-        exception when lock_not_available then
-            if attempt = 500 then
-                raise;
-            end if;
-            perform pg_sleep(0.005);
-        end;
-    end loop;
     if to_regrole('penstock_viewer') is not null then
         revoke all on all tables in schema penstock from penstock_viewer;
         revoke all on all functions in schema penstock from penstock_viewer;
