@@ -177,12 +177,13 @@ class Worker(Crew):
             await self.fetcher.look_at_gates()
         if self._maintain:
             await self._look_after()
-        if self.suspects.due and trigger is not Trigger.STARTUP:  # first: a drain waits for a free slot
-            await self.run_suspect(self.groups, trigger)
+        if trigger is not Trigger.STARTUP:
+            await self._look_at_suspects(trigger)  # first: a drain waits for a free slot
         runs = [await self._drain(group, trigger) for group in self.groups]
         filled = [group for group, run in zip(self.groups, runs, strict=True) if _filled(run)]
         if trigger is Trigger.STARTUP:
             self.ready.set()
+            await self._look_at_suspects(trigger)
         while filled and not self._stopping:
             filled = [group for group in filled if _filled(await self._drain(group, Trigger.FOLLOW_UP))]
             if self._poked or self._wake.is_set() or self.suspects.due:
@@ -200,6 +201,10 @@ class Worker(Crew):
         if self.suspects.found:  # one handful between two of them: neither they nor the others wait for long
             bounds = Caps(min(caps.jobs, self.concurrency), caps.runtime)
         return await self.fetcher.drain(group, trigger, caps, bounds)
+
+    async def _look_at_suspects(self, trigger: Trigger) -> None:
+        if self.suspects.due and not self._stopping:
+            await self.run_suspect(self.groups, trigger)
 
     async def _look_after(self) -> None:
         """What a poke does not need: expired leases, jobs that fell due, gates."""

@@ -122,7 +122,7 @@ async def test_an_idle_look_leaves_the_record_of_the_last_minute_alone(
 @pytest.mark.contract("C-55")
 async def test_every_run_by_hand_has_a_record_of_its_own(floor: Floor) -> None:
     Trickle(floor)
-    hand = InlineWorker(floor.dsn, list(floor.app.types), floor.app.settings)
+    hand = InlineWorker(floor.dsn, list(floor.app.types), floor.app.settings, insecure=True)
     await hand.open()
     for _ in range(3):
         await floor.app.enqueue("drop")
