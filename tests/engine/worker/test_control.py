@@ -178,7 +178,7 @@ async def test_a_bounded_run_looks_before_it_stops_a_handler_as_well(
     kept, canceled = [await floor.app.enqueue("held") for _ in range(2)]
     run = TimedRun("test", Trigger.ADMIN, Caps(10, timedelta(minutes=1)))
     types = [floor.app.types.get("held")]
-    crew = BoundedRun(floor.dsn, types, floor.app.settings, run, overflow=timedelta(seconds=60))
+    crew = BoundedRun(floor.dsn, types, floor.app.settings, run, overflow=timedelta(seconds=60), insecure=True)
     await crew.open()
     async with asyncio.timeout(20):
         working = asyncio.create_task(crew.work())

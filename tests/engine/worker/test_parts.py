@@ -87,7 +87,7 @@ async def test_a_worker_that_has_lost_a_part_ends_and_says_which(
 ) -> None:
     end, error = ENDS[part]
     floor.app.job("echo")(nothing)
-    worker = floor.app.worker(dsn=floor.dsn)
+    worker = floor.app.worker(dsn=floor.dsn, insecure=True)
     working = asyncio.create_task(worker.run())
     await worker.ready.wait()
     await end(worker, monkeypatch)
@@ -109,7 +109,7 @@ async def test_a_bounded_run_that_has_lost_a_part_raises_what_ended_it(floor: Fl
     await floor.app.enqueue("held")
     run = TimedRun("test", Trigger.ADMIN, Caps(10, timedelta(minutes=1)))
     types = [floor.app.types.get("held")]
-    crew = BoundedRun(floor.dsn, types, floor.app.settings, run, overflow=timedelta(seconds=60))
+    crew = BoundedRun(floor.dsn, types, floor.app.settings, run, overflow=timedelta(seconds=60), insecure=True)
     await crew.open()
     async with asyncio.timeout(20):
         working = asyncio.create_task(crew.work())
