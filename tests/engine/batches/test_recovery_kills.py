@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import os
+import signal
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from penstock import Penstock
+from penstock import Job, Penstock
+from penstock.contract.calls import Request
 from penstock.contract.claims import Trigger
 from penstock.contract.crash import CrashPoint
 from penstock.testing.doomed import die_at
@@ -14,16 +19,17 @@ from tests.engine.batches.conftest import SUBMITTER, TYPE, Lane, MakeLane, accep
 from tests.support.fake_provider import FakeAdapter, FakeProvider
 
 COUNT = 5
+Build = Callable[[Job, dict[str, Any]], Request]
 
 
-async def killed_at(point: CrashPoint, lane: Lane) -> None:
+async def killed_at(point: CrashPoint, lane: Lane, ask: Build = build) -> None:
     """Run the submitter in a process of its own that dies at *point*; the provider remembers what it did."""
 
     async def work() -> None:
         app = Penstock(lane.dsn)
         side = FakeProvider(ledger=lane.provider.ledger)
         app.use_adapters({"fake": lambda _url: FakeAdapter(side)})
-        app.lane(TYPE, build=build, accept=accept)
+        app.lane(TYPE, build=ask, accept=accept)
         async with app:
             await app.run_function(SUBMITTER, trigger=Trigger.SCHEDULE, insecure=True)
 
@@ -82,3 +88,27 @@ async def test_a_submitter_killed_before_its_intent_is_like_any_killed_worker(mo
     rows = [await mortal.job(job_id) for job_id in ids]
     assert [(row["status"], row["attempt_count"]) for row in rows] == [("batch_submitted", 1)] * COUNT
     assert len(mortal.provider.live) == 1
+
+
+@pytest.mark.contract("C-13", "C-36")
+async def test_a_request_that_ends_its_submitter_is_the_only_one_that_pays(mortal: Lane) -> None:
+    """The others are built alone, one by one, and then go out together."""
+    culprit, *others = await mortal.fill(COUNT)
+
+    def deadly(job: Job, args: dict[str, Any]) -> Request:
+        if args["n"] == 0:
+            os.kill(os.getpid(), signal.SIGKILL)
+        return build(job, args)
+
+    for _ in range((await mortal.job(culprit))["max_attempts"]):
+        await killed_at(CrashPoint.AFTER_BATCH_MARK, mortal, deadly)
+        await mortal.pass_time(minutes=16)
+    await mortal.submit()
+
+    assert (await mortal.job(culprit))["last_error_code"] == "LEASE_EXPIRED"
+    rows = [await mortal.job(job_id) for job_id in others]
+    assert [(row["status"], row["attempt_count"], row["suspect"]) for row in rows] == [
+        ("batch_submitted", 1, False)
+    ] * len(others)
+    (live,) = mortal.provider.live
+    assert len(live.requests()) == len(others)

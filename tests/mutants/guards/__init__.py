@@ -24,6 +24,7 @@ from tests.mutants.guards import (
     limits,
     logins,
     scenarios,
+    suspects,
     walls,
 )
 
@@ -31,6 +32,7 @@ GUARDS: Final = (
     *fences.GUARDS,
     *claiming.GUARDS,
     *leasing.GUARDS,
+    *suspects.GUARDS,
     *lasting.GUARDS,
     *database.GUARDS,
     *failing.GUARDS,
