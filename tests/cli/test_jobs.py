@@ -7,10 +7,11 @@ from uuid import UUID, uuid4
 
 import pytest
 
+from penstock.store.roles import OPERATOR, ROLES
 from tests.support.desk import Desk
 from tests.support.desks import Command
 
-OTHERS = ("penstock_frontend", "penstock_orchestrator", "penstock_worker")
+OTHERS = sorted(set(ROLES) - {OPERATOR})
 
 
 @pytest.fixture(autouse=True)
@@ -106,14 +107,29 @@ def test_a_listing_never_holds_payloads(desk: Desk, penstock: Command) -> None:
     assert "private" not in penstock("jobs", "list", "--json").output
 
 
-def test_one_job_is_shown_whole_but_its_payload_only_when_asked(desk: Desk, penstock: Command) -> None:
+@pytest.mark.contract("C-68")
+def test_one_job_is_shown_whole_but_its_payload_only_to_who_says_why(desk: Desk, penstock: Command) -> None:
     job_id = desk.put("noop", {"text": "private words"})
     shown = penstock("jobs", "show", str(job_id))
     assert shown.exit_code == 0, shown.output
     assert "queued" in shown.stdout
     assert "private" not in shown.stdout
-    found = json.loads(penstock("jobs", "show", str(job_id), "--json", "--payload").stdout)
+    found = json.loads(penstock("jobs", "show", str(job_id), "--json").stdout)
+    assert "payload" not in found
+    for silent in ((), ("--reason", " ")):
+        refused = penstock("jobs", "show", str(job_id), "--json", "--payload", *silent)
+        assert refused.exit_code == 2
+        assert "--reason" in refused.stderr
+        assert "private" not in refused.output
+    trace = "select db_user, actor, subject ->> 'job_id' as job_id, reason from penstock.operator_events"
+    assert desk.owner.execute(trace).fetchall() == []
+
+    told = ("--payload", "--reason", "ticket 12", "--who", "ann")
+    found = json.loads(penstock("jobs", "show", str(job_id), "--json", *told).stdout)
     assert found["payload"] == {"text": "private words"}
+    assert desk.owner.execute(trace).fetchall() == [
+        {"db_user": OPERATOR, "actor": "ann", "job_id": str(job_id), "reason": "ticket 12"}
+    ]
     assert found["moves"] == found["effects"] == found["stages"] == []
 
 

@@ -42,7 +42,7 @@ KEYS: Final = frozenset({
     "failed_count", "requeued_count", "canceled_count", "lost_count", "rate_limited_count", "left_waiting_count",
     "by_model", "by_error", "profile", "missed", "missed_count", "step", "move", "replay_job_id", "subject", "sink",
     "schedules", "scheduler", "batch_id", "batch_item_index", "items", "body_bytes", "breaker_opened",
-    "request_id", "method", "route", "status", "key_id", "scope", "streams",
+    "request_id", "method", "route", "status", "key_id", "scope", "streams", "asked_days", "stored_days",
 })  # fmt: skip
 ITEM: Final = "item_id"  # comes from the payload, as all ids that types declare do
 _FIRST: Final = ("timestamp", "level", "event")

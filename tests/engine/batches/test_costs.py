@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import json
+from collections.abc import Callable
 from dataclasses import replace
 from datetime import timedelta
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
+import asyncpg
 import pytest
 
 from penstock import Failed, FailureClass, Penstock, Policy
@@ -18,6 +20,7 @@ from penstock.contract.errors import SettingsInvalid
 from penstock.contract.prices import Price, Prices, load_prices
 from penstock.providers.port import ItemResult
 from penstock.store import spend, types
+from penstock.store.roles import OPERATOR, WORKER
 from tests.engine.batches.conftest import TYPE, MakeLane
 from tests.engine.batches.returning import USED, Home, error, make_home
 from tests.support.fake_provider import FakeBatch
@@ -172,15 +175,28 @@ async def test_only_what_the_cap_has_paused_is_opened_again(make_lane: MakeLane)
     assert await spend.reopen(home.app.pool, []) == []
 
 
-@pytest.mark.contract("C-64")
-async def test_a_cap_that_was_raised_opens_the_type_on_the_same_day(make_lane: MakeLane) -> None:
+@pytest.mark.contract("C-64", "C-71")
+async def test_a_cap_that_an_operator_has_raised_opens_the_type_on_the_same_day(
+    make_lane: MakeLane, role_dsn: Callable[[str], str]
+) -> None:
     home = await priced(make_lane, daily_spend_cap="0.001")
     await home.sent(1)
     await home.collected()
     assert (await home.type())["pause_reason"] == "SPEND_CAP"
 
-    assert await spend.reopen(home.app.pool, [Policy(TYPE, daily_spend_cap="0.002")]) == []
-    assert await spend.reopen(home.app.pool, [Policy(TYPE, daily_spend_cap="0.003")]) == [TYPE]
+    policy = home.app.types.get(TYPE).policy
+    worker, operator = await asyncpg.connect(role_dsn(WORKER)), await asyncpg.connect(role_dsn(OPERATOR))
+
+    async def reopened(cap: str, synced_by: asyncpg.Connection[Any]) -> list[str]:
+        asked = replace(policy, daily_spend_cap=cap)
+        await types.sync(synced_by, [asked])
+        return await spend.reopen(worker, [asked])
+
+    assert await reopened("0.003", synced_by=worker) == [], "the stored cap counts, and a worker does not raise it"
+    assert await reopened("0.002", synced_by=operator) == [], "0.00225 were spent"
+    assert await reopened("0.003", synced_by=operator) == [TYPE]
+    await worker.close()
+    await operator.close()
 
 
 async def test_a_single_call_is_counted_like_an_item_at_the_full_price(make_lane: MakeLane) -> None:

@@ -1,6 +1,5 @@
 -- Types that their daily cap has paused and that have room again: a new day has begun, or the cap was raised. The
--- stored cap counts beside the one asked with. What an
--- operator has paused stays paused.
+-- stored cap counts beside the one asked with. What an operator has paused stays paused.
 update penstock.types as type
    set paused_at = null, paused_by = null, pause_reason = null
   from (select asked.job_type, least(asked.cap, penstock.daily_cap(stored.policy) * 1000000) as cap
