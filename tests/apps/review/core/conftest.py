@@ -16,7 +16,7 @@ import asyncpg
 import pytest
 
 from penstock import Failed, FailureClass, Penstock
-from penstock.apps.review import Created, Review, Reviews
+from penstock.apps.review import Created, Review, Reviews, deliveries
 from penstock.apps.review.models import Facts, Fetched
 from penstock.channels.addresses import checked_mail
 from penstock.channels.port import Message, Receipt, Settles, WhenUncertain
@@ -170,6 +170,15 @@ class World:
     async def count(self, table: str) -> int:
         """How many rows there are."""
         return int(await self.owner.fetchval(f"select count(*) from {table}"))
+
+    async def clear_delivery(self) -> None:
+        """The only delivery was marked and never made: its provider knows nothing of it, and a redelivery is due."""
+        delivery_id = await self.owner.fetchval("select delivery_id from review.deliveries")
+        self.channel.sent.clear()
+        operator = await asyncpg.connect(self.operator_dsn)
+        assert await deliveries.suspect(operator, delivery_id)
+        assert await deliveries.settle(operator, delivery_id, happened=False, who="sweep", proven=True) == "pending"
+        await operator.close()
 
     async def letter(self) -> asyncpg.Record:
         """The only dead letter."""

@@ -9,8 +9,8 @@ import asyncpg
 import pytest
 
 from penstock import Failed, FailureClass
-from penstock.apps.review import repository
-from penstock.apps.review.models import JOB_TYPE, ReviewArgs
+from penstock.apps.review import deliveries, repository
+from penstock.apps.review.models import JOB_TYPE
 from penstock.contract.dead_letters import Cause
 from penstock.engine import dead_letters, replay
 from tests.apps.review.core.conftest import MakeWorld, World, away, diff
@@ -132,11 +132,14 @@ async def test_a_full_restart_goes_through_all_stages_and_pays_for_nothing_twice
 async def test_a_repeated_delivery_of_an_old_review_goes_straight_to_notify(world: World) -> None:
     made = await world.create()
     await world.succeed(made)
-    args = ReviewArgs(review_id=made.review.review_id)
-    job_id = await world.worker.app.enqueue(JOB_TYPE, args, key=f"{made.review.review_id}#redeliver-1")
+    await world.clear_delivery()
+    assert await deliveries.redeliver(world.owner, 10) == 1
     await world.harness.work_until_idle()
-    assert await world.harness.status(job_id) == "completed"
-    assert (len(world.source.fetched), len(world.critic.asked), world.channel.sends) == (1, 1, 1)
+    jobs = await world.owner.fetch("select idempotency_key, status from penstock.jobs order by created_at")
+    assert jobs[1]["idempotency_key"] == f"{JOB_TYPE}:{made.review.review_id}#redeliver-1"
+    assert [job["status"] for job in jobs] == ["completed", "completed"]
+    assert (len(world.source.fetched), len(world.critic.asked), world.channel.sends) == (1, 1, 2)
+    assert len(world.channel.sent) == 1
 
 
 # ------------------------------------------------------------------------------- fetch
