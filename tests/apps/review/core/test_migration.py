@@ -21,7 +21,7 @@ from penstock.store import migrate, roles
 from penstock.testing import Harness
 from tests.apps.review.core.conftest import TO, Critic, FakeChannel, FakeSource, side
 from tests.migrations.catalogs import catalog
-from tests.support import clusters
+from tests.support import clusters, upgraded
 
 BOTH = [migrate.ENGINE, LINE]
 TABLES = (
@@ -86,6 +86,20 @@ def test_it_goes_down_with_data_in_every_table_and_up_again_to_the_same_schema(e
     assert catalog(empty.dsn, "review") == first
     assert catalog(empty.dsn) == engine
     assert counted(empty.dsn, "review.reviews") == 0
+
+
+def test_it_goes_back_past_its_walls_and_up_again_with_every_row(empty: clusters.Database) -> None:
+    migrate.upgrade(empty.dsn, to=BOTH)
+    newest = catalog(empty.dsn, "review")
+    asyncio.run(fill(empty.dsn))
+    rows = {table: counted(empty.dsn, f"review.{table}") for table in TABLES}
+    assert all(rows.values())
+
+    migrate.downgrade(empty.dsn, upgraded.FROZEN[LINE.name], of=[LINE])
+    assert {table: counted(empty.dsn, f"review.{table}") for table in TABLES} == rows
+    migrate.upgrade(empty.dsn, to=BOTH)
+    assert {table: counted(empty.dsn, f"review.{table}") for table in TABLES} == rows
+    assert catalog(empty.dsn, "review") == newest
 
 
 def test_the_offline_script_makes_the_same_schema_and_takes_it_down(empty: clusters.Database, dsn: str) -> None:

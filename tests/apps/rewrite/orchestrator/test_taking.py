@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+from collections.abc import Callable
 from datetime import timedelta
 from typing import Any
 
@@ -12,7 +13,9 @@ import pytest
 from penstock.apps.rewrite import IdempotencyConflict, homes
 from penstock.apps.rewrite.hydration import Unit
 from penstock.apps.rewrite.models import JOB_TYPE, ClassifierResultV1, Confidence
+from penstock.store.roles import FRONTEND
 from tests.apps.rewrite.conftest import MakeWorld, World
+from tests.support.squatters import squatter, unhindered
 
 
 @pytest.mark.contract("L-14", "L-16", "A-70", "L-22", "C-38")
@@ -189,6 +192,22 @@ async def test_two_calls_with_one_key_at_once_make_one_request(world: World) -> 
     assert len({one.rewrite_request_id for one in done}) == 1
     assert sorted(one.repeated for one in done) == [False, True, True, True, True]
     assert await world.owner.fetchval("select count(*) from rewrite.rewrite_requests") == 1
+
+
+@pytest.mark.contract("C-68")
+async def test_a_login_that_knows_sender_and_key_cannot_hold_the_call_up(
+    world: World, role_dsn: Callable[[str], str]
+) -> None:
+    home = await world.home()
+    name = "concat_ws(':', 'rewrite_requests', $1::uuid, $2::uuid, $3::text)"
+    async with squatter(role_dsn(FRONTEND), world.owner) as frontend:
+        await frontend.take(f"hashtextextended({name}, 0)", home.home_id, home.sender, "k")
+        done = await unhindered(world.submit(home, "Close the door!", idempotency_key="k"))
+        assert (done.accepted, done.repeated) == (True, False)
+
+        await frontend.take_as_known(f"penstock.lock_key({name})", home.home_id, home.sender, "k2")
+        control = await frontend.hinders(world.submit(home, "Close the door!", idempotency_key="k2"))
+        assert control.accepted
 
 
 async def test_the_key_of_one_sender_is_not_the_key_of_another(world: World) -> None:

@@ -11,8 +11,9 @@ import pytest
 from penstock.apps.rewrite import repository
 from penstock.apps.rewrite.models import JOB_TYPE
 from penstock.store import claims
-from penstock.store.roles import WORKER
+from penstock.store.roles import FRONTEND, WORKER
 from tests.apps.rewrite.estate import HELD_BY, LEASE, Estate, Unit
+from tests.support.squatters import squatter, unhindered
 
 LOCK = "pg_advisory_lock(rewrite.unit_lock($1, $2))"
 MARK_SUBMITTED = """
@@ -96,6 +97,24 @@ async def test_the_lock_depends_on_request_and_recipient_and_on_no_home(estate: 
         "select pg_get_function_arguments('rewrite.unit_lock(uuid,uuid)'::regprocedure)"
     )
     assert "home" not in arguments
+
+
+@pytest.mark.contract("A-39", "C-30", "C-68")
+async def test_a_login_that_knows_both_ids_of_a_unit_cannot_hold_it_up(estate: Estate) -> None:
+    home = await estate.home()
+    unit, other = await estate.queued(home), await estate.queued(home)
+    key, ids = await estate.key(home.home_id), (unit.request_id, home.recipient)
+    async with squatter(estate.role_dsn(FRONTEND), estate.owner) as frontend:
+        for name in ("$1::uuid::text || ':' || $2::uuid::text", "'rewrite unit:' || $1::uuid || ':' || $2::uuid"):
+            await frontend.take(f"hashtextextended({name}, 0)", *ids)
+        with pytest.raises(asyncpg.InsufficientPrivilegeError):
+            await frontend.take("rewrite.unit_lock($1, $2)", *ids)
+        await frontend.take_as_known("rewrite.unit_lock($1, $2)", other.request_id, home.recipient)
+
+        assert [claim.job_id for claim in await estate.claim()] == [unit.job], "the control: the other is held up"
+        await unhindered(estate.submit(unit))
+        async with estate.at(WORKER, home.home_id) as connection:
+            assert await unhindered(estate.fill(connection, key, unit))
 
 
 async def test_a_unit_is_held_only_under_the_claim_that_has_its_job(estate: Estate) -> None:

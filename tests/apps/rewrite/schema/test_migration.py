@@ -18,9 +18,13 @@ from penstock.embedded import EmbeddedServer
 from penstock.store import migrate, roles
 from tests.apps.rewrite.estate import open_estate
 from tests.migrations.catalogs import catalog
-from tests.support import clusters
+from tests.support import clusters, upgraded
 
 BOTH = [migrate.ENGINE, LINE]
+TABLES = (
+    "homes", "home_keys", "users", "home_members", "recipient_snapshots", "recipient_snapshot_members",
+    "recipient_preference_snapshots", "rewrite_requests", "rewrite_jobs", "rewrite_outputs",
+)  # fmt: skip
 
 
 @pytest.fixture
@@ -72,6 +76,20 @@ def test_it_goes_down_with_data_in_it_and_up_again_to_the_same_schema(empty: clu
     assert catalog(empty.dsn, "rewrite") == first
     assert catalog(empty.dsn) == engine
     assert counted(empty.dsn, "rewrite.rewrite_requests") == 0
+
+
+def test_it_goes_back_past_its_walls_and_up_again_with_every_row(empty: clusters.Database) -> None:
+    migrate.upgrade(empty.dsn, to=BOTH)
+    newest = catalog(empty.dsn, "rewrite")
+    asyncio.run(fill(empty.dsn, empty.role_dsn))
+    rows = {table: counted(empty.dsn, f"rewrite.{table}") for table in TABLES}
+    assert all(rows.values())
+
+    migrate.downgrade(empty.dsn, upgraded.FROZEN[LINE.name], of=[LINE])
+    assert {table: counted(empty.dsn, f"rewrite.{table}") for table in TABLES} == rows
+    migrate.upgrade(empty.dsn, to=BOTH)
+    assert {table: counted(empty.dsn, f"rewrite.{table}") for table in TABLES} == rows
+    assert catalog(empty.dsn, "rewrite") == newest
 
 
 def test_the_offline_script_makes_the_same_schema_and_takes_it_down(empty: clusters.Database, dsn: str) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 from uuid import uuid4
 
@@ -234,6 +235,22 @@ async def test_a_key_that_is_missing_stops_nobody_else(estate: Estate) -> None:
     assert not done.complete
     uses = {use.key_id: (use.in_settings, use.in_use, use.homes) for use in await erasure.key_usage(estate.owner, ring)}
     assert uses == {"k2": (True, True, 1), "k1": (True, False, 1), "k0": (False, False, 1)}
+
+
+@pytest.mark.contract("C-68")
+async def test_renewed_keys_and_erased_homes_leave_a_trace_of_the_login_that_did_it(estate: Estate) -> None:
+    home, operator = await estate.home(), await estate.login(OPERATOR)
+    was = await estate.owner.fetchval("select wrapped_key from rewrite.home_keys")
+    for _ in range(2):  # the second of each changes nothing
+        await operator.fetchval("select rewrite.rewrap($1, $2, 'k2', 'anew')", home.home_id, was)
+    for _ in range(2):
+        await operator.fetchval("select rewrite.forget_home($1)", home.home_id)
+    rows = await estate.owner.fetch(
+        "select action, db_user::text, actor, subject::text from penstock.operator_events order by event_id"
+    )
+    assert [tuple(row)[:3] for row in rows] == [("rewrap", OPERATOR, OPERATOR), ("erase_home", OPERATOR, OPERATOR)]
+    about = {"home_id": str(home.home_id)}
+    assert [json.loads(row["subject"]) for row in rows] == [about | {"key_id": "k2"}, about]
 
 
 async def test_two_rotations_at_once_leave_every_home_readable(estate: Estate) -> None:
