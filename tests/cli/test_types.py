@@ -1,10 +1,12 @@
 """`penstock types`: policies, pauses, limits and breakers."""
 
 import json
+from collections.abc import Callable
 from typing import Any
 
 import pytest
 
+from penstock.store.roles import OPERATOR
 from tests.support.desk import Desk
 from tests.support.desks import Command
 from tests.support.processes import SAMPLE, run_penstock
@@ -26,6 +28,31 @@ def test_sync_writes_the_policies_of_an_application(desk: Desk) -> None:
     assert done.returncode == 0, done.stderr
     assert "flaky" in done.stdout
     assert desk.row("select max_attempts from penstock.types where job_type = 'flaky'")["max_attempts"] == 2
+
+
+@pytest.mark.contract("C-71")
+def test_what_a_sync_would_loosen_waits_for_an_operators_login(
+    desk: Desk, penstock: Command, role_dsn: Callable[[str], str]
+) -> None:
+    assert run_penstock(["types", "sync", SAMPLE], desk.worker_dsn).returncode == 0
+    assert penstock("types", "limits", "flaky", "--running", "1").exit_code == 0
+    desk.owner.execute(  # as the deploy before had it
+        'update penstock.types set audited = true, policy = policy || \'{"attempts": 9, "audit": "full"}\' '
+        "where job_type = 'flaky'"
+    )
+    stored = (
+        "select audited, max_running, policy -> 'attempts' as attempts from penstock.types where job_type = 'flaky'"
+    )
+
+    held = run_penstock(["types", "sync", SAMPLE], desk.worker_dsn)
+    assert held.returncode == 0, held.stderr
+    assert "flaky: audit, limits wait for a sync by a login of penstock_operator" in held.stderr
+    assert desk.row(stored) == {"audited": True, "max_running": 1, "attempts": 2}
+
+    done = run_penstock(["types", "sync", SAMPLE], role_dsn(OPERATOR))
+    assert done.returncode == 0, done.stderr
+    assert "flaky" not in done.stderr
+    assert desk.row(stored) == {"audited": False, "max_running": None, "attempts": 2}
 
 
 def test_a_paused_type_says_who_paused_it_and_why(desk: Desk, penstock: Command) -> None:

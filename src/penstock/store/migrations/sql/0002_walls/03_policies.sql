@@ -5,23 +5,25 @@
 create table penstock.pending_policies (
     job_type varchar(50) primary key,
     policy   jsonb not null,
+    held     text[] not null, -- paths within the policy, their parts joined by commas
     asked_at timestamptz not null,
     db_user  name not null
 );
 
--- What a worker asks for, or null when nothing of it waits any more.
-create function penstock.note_pending(p_type text, p_policy jsonb) returns void
+-- What a worker asks for and which values of it wait; none: nothing waits any more. The stored policy does not say which:
+-- an operator's limits are in their columns alone.
+create function penstock.note_pending(p_type text, p_policy jsonb, p_held text[]) returns void
     language plpgsql volatile security definer set search_path = pg_catalog, pg_temp
 as $$
 begin
-    if p_policy is null then
+    if cardinality(p_held) = 0 then
         delete from penstock.pending_policies p where p.job_type = p_type;
     else
-        insert into penstock.pending_policies as p (job_type, policy, asked_at, db_user)
-        values (p_type, p_policy, penstock.now(), session_user)
+        insert into penstock.pending_policies as p (job_type, policy, held, asked_at, db_user)
+        values (p_type, p_policy, p_held, penstock.now(), session_user)
         on conflict (job_type) do update
-           set policy = excluded.policy, asked_at = excluded.asked_at, db_user = excluded.db_user
-         where p.policy is distinct from excluded.policy;
+           set policy = excluded.policy, held = excluded.held, asked_at = excluded.asked_at, db_user = excluded.db_user
+         where (p.policy, p.held) is distinct from (excluded.policy, excluded.held);
     end if;
 end
 $$;
@@ -53,12 +55,12 @@ create function penstock.hold_loosening() returns trigger
 as $$
 declare
     asked constant jsonb := new.policy;
-    held text[] := '{}'; -- paths within the policy, their parts joined by commas
+    held text[] := '{}';
     path text;
 begin
     if penstock.is_operator() then
         if new.synced_at is distinct from old.synced_at then
-            perform penstock.note_pending(new.job_type, null);
+            perform penstock.note_pending(new.job_type, new.policy, '{}');
         end if;
         return new;
     end if;
@@ -107,7 +109,7 @@ begin
     foreach path in array held loop
         new.policy := penstock.keep_stored(new.policy, old.policy, string_to_array(path, ','));
     end loop;
-    perform penstock.note_pending(new.job_type, case when cardinality(held) > 0 then asked end);
+    perform penstock.note_pending(new.job_type, asked, held);
     if new.policy = old.policy then
         new.policy_version := old.policy_version;
     end if;

@@ -105,7 +105,7 @@ begin
             penstock.put_jobs(text, uuid[], text[], text[], timestamptz, interval, smallint, text[], boolean),
             penstock.enqueue(text, jsonb, text, timestamptz, interval, integer, text, integer),
             penstock.raise_refusal(text, text), penstock.poke(text, text), penstock.lock_key(text),
-            penstock.is_owner(), penstock.is_operator(), penstock.daily_cap(jsonb), penstock.note_pending(text, jsonb),
+            penstock.is_owner(), penstock.is_operator(), penstock.daily_cap(jsonb), penstock.note_pending(text, jsonb, text[]),
             penstock.looser_rate(integer, interval, integer, interval), penstock.keep_stored(jsonb, jsonb, text[]),
             penstock.claim_gated(text, text, interval, integer, uuid), penstock.reap(integer),
             penstock.bury(uuid, uuid, text, text, text, boolean, text, text, jsonb, integer, timestamptz, text),
@@ -141,7 +141,7 @@ begin
         grant update (cancel_asked_at, next_poll_at) on penstock.batches to penstock_operator;
         grant insert, update on penstock.types to penstock_operator;
         grant execute on function
-            penstock.is_owner(), penstock.is_operator(), penstock.daily_cap(jsonb), penstock.note_pending(text, jsonb),
+            penstock.is_owner(), penstock.is_operator(), penstock.daily_cap(jsonb), penstock.note_pending(text, jsonb, text[]),
             penstock.cancel(uuid, text, text), penstock.close_breaker(text), penstock.poke(text, text),
             penstock.open_payload(uuid, text, text), penstock.unrecorded_openings(),
             penstock.lock_dead_letter(uuid), penstock.replay(uuid, boolean, uuid, text),

@@ -28,7 +28,7 @@ drop function penstock.list_keys(), penstock.take_step(uuid, text, text, jsonb, 
     penstock.unrecorded_openings(), penstock.open_payload(uuid, text, text), penstock.note_batch_cancel(),
     penstock.note_acknowledged(), penstock.note_schedule(), penstock.note_gate(), penstock.set_retention(text, interval, text),
     penstock.refuse_silent_failure(), penstock.keep_worker_login(), penstock.refuse_foreign_change(),
-    penstock.refuse_foreign_pause(), penstock.hold_loosening(), penstock.note_pending(text, jsonb), penstock.keep_stored(jsonb, jsonb, text[]),
+    penstock.refuse_foreign_pause(), penstock.hold_loosening(), penstock.note_pending(text, jsonb, text[]), penstock.keep_stored(jsonb, jsonb, text[]),
     penstock.looser_rate(integer, interval, integer, interval), penstock.refuse_foreign_move(), penstock.lock_key(text);
 drop sequence penstock.payload_openings;
 drop table penstock.operator_events, penstock.pending_policies;
