@@ -50,6 +50,7 @@ class Proxy:
         self._folder = tempfile.mkdtemp(prefix="penstock-proxy-")
         self._socket = f"{self._folder}/.s.PGSQL.{port}"
         self.dsn = urlunsplit(parts._replace(query=f"host={quote(self._folder, safe='/')}&port={port}"))
+        self.port = 0  # over TCP: where it listens
         self.delay = 0.0  # seconds that every request takes longer
         self.cuts = 0  # how often `cut_before` and `cut_after` have come true
         self._before: bytes | None = None
@@ -115,8 +116,8 @@ class Proxy:
             self._listening = await asyncio.start_unix_server(self._serve, self._socket)
             return
         self._listening = await asyncio.start_server(self._serve, "127.0.0.1", 0)
-        host, port = self._listening.sockets[0].getsockname()
-        self.dsn = urlunsplit(self._parts._replace(query=f"host={host}&port={port}&sslmode=disable"))
+        host, self.port = self._listening.sockets[0].getsockname()
+        self.dsn = urlunsplit(self._parts._replace(query=f"host={host}&port={self.port}&sslmode=disable"))
 
     async def _close(self) -> None:
         tasks = asyncio.all_tasks() - {asyncio.current_task()}
@@ -130,7 +131,11 @@ class Proxy:
         if self._shut:
             writer.transport.abort()
             return
-        server_reader, server_writer = await asyncio.open_unix_connection(self._server)
+        try:
+            server_reader, server_writer = await asyncio.open_unix_connection(self._server)
+        except OSError:  # nobody is there
+            writer.transport.abort()
+            return
         link = Link([writer, server_writer])
         self._links.add(link)
         try:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from typing import Final
-from urllib.parse import urlsplit
 
 _KEPT: Final = "\t\n"
 _ESCAPES: Final = {code: f"\\x{code:02x}" for code in (*range(0x20), *range(0x7F, 0xA0)) if chr(code) not in _KEPT}
@@ -36,16 +35,6 @@ def is_text(text: str) -> bool:
     except UnicodeEncodeError:
         return False
     return True
-
-
-def is_postgres_url(text: str) -> bool:
-    """Whether *text* is a URL of a database; what a password with a raw / would break is none."""
-    try:
-        parts = urlsplit(text)
-        _ = parts.port
-    except ValueError:
-        return False
-    return parts.scheme in ("postgresql", "postgres") and text.startswith(f"{parts.scheme}://") and text.isprintable()
 
 
 def mask_dsn(dsn: str) -> str:

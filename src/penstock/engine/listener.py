@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import random
 from collections import deque
+from contextlib import suppress
 from typing import TYPE_CHECKING, Final
 
 from penstock.engine.parts import Parts
@@ -50,7 +51,7 @@ class Listener:
         self._task: asyncio.Task[None] | None = None
         self._parts = Parts(self._on_ended)
         self._pausing: asyncio.TimerHandle | None = None
-        self._broken = asyncio.Event()
+        self._doubted = asyncio.Event()
         self.delays: deque[float] = deque(maxlen=100)  # the last reconnect delays, for tests and the curious
 
     async def start(self) -> None:
@@ -59,7 +60,7 @@ class Listener:
             await self._listen()
         except connect.AWAY as error:
             events.listener_lost(self._channels, type(error).__name__, 0.0)
-            self._broken.set()
+            self.doubt()
         self._begin()
 
     async def stop(self) -> None:
@@ -69,19 +70,24 @@ class Listener:
         await self._parts.end(self._task)
         self._drop()
 
+    def doubt(self) -> None:
+        """Ask at once whether it still hears: it was cut, or others have lost the same server."""
+        self._doubted.set()
+
     def _begin(self) -> None:
         self._task = self._parts.start(self._keep(), "listener", lasting=True)
 
     def _on_ended(self, _part: str, _error: BaseException) -> None:
         """Begin again, with a new connection: it may have ended anywhere."""
-        self._broken.set()
+        self._drop()
+        self.doubt()
         self._pausing = asyncio.get_running_loop().call_later(FIRST_DELAY, self._begin)
 
     async def _listen(self) -> None:
         async with asyncio.timeout(self._patience + connect.CONNECT_TIMEOUT):
             connection = await connect.connect(self._dsn, name="penstock listener", prepared=False)
             self._connection = connection
-            connection.add_termination_listener(lambda _: self._broken.set())
+            connection.add_termination_listener(lambda _: self.doubt())
             for channel in self._channels:
                 await connection.add_listener(channel, self._on_notify)
         events.listener_ready(self._channels)
@@ -93,13 +99,12 @@ class Listener:
 
     async def _keep(self) -> None:
         while True:
-            try:
+            with suppress(TimeoutError):
                 async with asyncio.timeout(self._probe):
-                    await self._broken.wait()
-            except TimeoutError:
-                if await self._alive():
-                    continue
-            await self._reconnect()
+                    await self._doubted.wait()
+            self._doubted.clear()
+            if not await self._alive():
+                await self._reconnect()
 
     async def _alive(self) -> bool:
         """Ask the very connection what it listens to; silence counts as death."""
@@ -133,4 +138,3 @@ class Listener:
         connection, self._connection = self._connection, None
         if connection is not None and not connection.is_closed():
             connection.terminate()
-        self._broken.clear()

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
 FLUSH_SECONDS: Final = 2.0  # how long an exit waits for the last pokes
+AGAIN: Final = (0.05, 0.2, 1.0)  # seconds before another try of a poke that could not be sent
 PATIENCE: Final = 1.4  # pauses that a poke waits before it goes by itself: the next enqueue of a stream saves it that
 
 
@@ -109,11 +110,22 @@ class Pokes:
                 if job_type is None:
                     return
                 self._sent[channel] = self._loop.time()
-                await self._notify(channel, job_type)
-        except connect.AWAY as error:
-            events.database_away("poke", type(error).__name__, 0.0)  # a lost poke costs one poll interval
+                await self._notify_for_sure(channel, job_type)
         finally:
             self._sent.pop(channel, None)
+
+    async def _notify_for_sure(self, channel: str, job_type: str) -> None:
+        """Try a few times: the job is in, and a poke that is lost with a connection costs it one poll interval."""
+        for pause in (*AGAIN, None):
+            try:
+                await self._notify(channel, job_type)
+            except connect.AWAY as error:
+                events.database_away("poke", type(error).__name__, pause or 0.0)
+                if pause is None:
+                    return  # the worker's listener is away as well by now, and drains when it is back
+                await asyncio.sleep(pause)
+            else:
+                return
 
 
 def _running_loop() -> asyncio.AbstractEventLoop | None:

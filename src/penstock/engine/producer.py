@@ -61,7 +61,8 @@ class Producer:
     @classmethod
     async def open(cls, dsn: str, settings: Settings) -> Self:
         """Connect."""
-        pool = await connect.create_pool(dsn, size=settings.pool_max, prepared=settings.prepared_statements)
+        prepared = settings.prepared_statements
+        pool = await connect.create_pool(dsn, size=settings.pool_max, prepared=prepared, writes=True)
         return cls(pool, settings, dsn)
 
     async def close(self) -> None:

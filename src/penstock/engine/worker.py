@@ -167,9 +167,8 @@ class Worker(Crew):
             try:
                 await self._round(trigger)
             except connect.AWAY as error:
-                events.database_away("drain", type(error).__name__, AWAY_PAUSE)
-                self._maintain = self._orphans_possible = True
-                self._sleep(AWAY_PAUSE)
+                self._orphans_possible = True
+                self._wait_out("drain", error)
 
     async def _round(self, trigger: Trigger) -> None:
         if self._gates_moved:
@@ -256,12 +255,17 @@ class Worker(Crew):
                 self._planned = True
                 seconds = await self._until_needed()
         except connect.AWAY as error:
-            events.database_away("plan", type(error).__name__, AWAY_PAUSE)
-            self._maintain = True
-            self._sleep(AWAY_PAUSE)
+            self._wait_out("plan", error)
         else:
             if not self._maintain:  # else everything is looked at in a moment, which this plan must not put off
                 self._sleep(seconds)
+
+    def _wait_out(self, what: str, error: Exception) -> None:
+        """Look at everything in a moment; and the listener may have lost the same server, without a word."""
+        events.database_away(what, type(error).__name__, AWAY_PAUSE)
+        self._maintain = True
+        self._sleep(AWAY_PAUSE)
+        self.listener.doubt()
 
     async def _until_needed(self) -> float:
         wake = await claim_store.next_wake(self.place.pool, list(self._types))

@@ -8,7 +8,7 @@ from urllib.parse import urlsplit
 from penstock.contract.places import is_host
 
 MODEL: Final = r"^[a-z0-9_]{1,50}:[A-Za-z0-9][A-Za-z0-9._:/@-]{0,99}$"  # adapter:model
-NO_DSN: Final = "is no URL such as postgresql://user:password@host:5432/database"
+NO_DSN: Final = "is no URL such as postgresql://user:password@host:5432/database (several hosts: host1:5432,host2:5432)"
 
 
 def as_names(value: object) -> object:

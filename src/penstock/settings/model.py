@@ -17,13 +17,14 @@ from pydantic import (
     model_validator,
 )
 
+from penstock.contract.dsns import is_postgres_url
 from penstock.contract.errors import SettingsInvalid
 from penstock.contract.payloads import MAX_BYTES, MAX_DEPTH
 from penstock.contract.places import is_host
 from penstock.contract.prices import load_prices
 from penstock.contract.profiles import PROFILES, Profile, profile
 from penstock.contract.text_keys import parse_text_keys
-from penstock.contract.texts import is_postgres_url, mask_dsn
+from penstock.contract.texts import mask_dsn
 from penstock.settings.forms import MODEL, NO_DSN, as_names
 from penstock.settings.review import ReviewSettings
 from penstock.settings.vault import VaultSettings

@@ -12,8 +12,8 @@ from typing import Any, Final
 
 from pydantic import ValidationError
 
+from penstock.contract.dsns import is_postgres_url
 from penstock.contract.errors import SettingsInvalid
-from penstock.contract.texts import is_postgres_url
 from penstock.settings.forms import NO_DSN
 from penstock.settings.model import DSNS, KEYS, PREFIX, Settings
 

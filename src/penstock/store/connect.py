@@ -9,9 +9,9 @@ from urllib.parse import urlsplit, urlunsplit
 import asyncpg
 
 from penstock.contract import absence
+from penstock.contract.dsns import is_postgres_url
 from penstock.contract.errors import DatabaseUnavailable
-from penstock.contract.texts import is_postgres_url
-from penstock.store import silence
+from penstock.store import hosts, silence
 from penstock.store.array_types import Informed
 
 if TYPE_CHECKING:
@@ -61,7 +61,7 @@ OBSTRUCTED: Final[tuple[type[Exception], ...]] = (
 async def connect(dsn: str, *, name: str = "penstock", prepared: bool = True) -> asyncpg.Connection[Any]:
     """Open one connection; a server that is away raises `DatabaseUnavailable`. *prepared* is off behind a pooler."""
     try:
-        connection = await asyncpg.connect(
+        connection = await hosts.opened(
             dsn,
             timeout=CONNECT_TIMEOUT,
             statement_cache_size=100 if prepared else 0,
@@ -81,6 +81,7 @@ async def create_pool(
     name: str = "penstock",
     prepared: bool = True,
     reset: bool = False,
+    writes: bool = False,
     answer_within: float | None = None,
 ) -> asyncpg.Pool[Any]:
     """Open a pool of up to *size* connections.
@@ -88,14 +89,19 @@ async def create_pool(
     Nothing in Penstock leaves session state behind, so a connection goes back
     without the driver's reset, which would cost one round trip for each use;
     *reset* is for connections that handlers get. *prepared* is off behind a
-    transaction pooler. A connection that is out for longer than
-    *answer_within* seconds is cut: for pools of single statements.
+    transaction pooler. A pool that *writes* keeps no connection to a server
+    that takes no writes: another one may have taken over. A connection that is
+    out for longer than *answer_within* seconds is cut: for pools of single
+    statements, all of which write.
     """
     options: dict[str, Any] = {"connection_class": silence.Wary}
-    if not reset:
-        options["reset"] = _leave_as_it_is
+    if reset:
+        options["reset"] = silence.reset
+    else:
+        options["reset"] = silence.leave_read_only if writes else _leave_as_it_is
     if answer_within is not None:
         options = silence.watching(answer_within)
+    options["connect"] = hosts.opened
 
     async def init(connection: silence.Connection) -> None:
         silence.keep_alive(connection)
@@ -129,6 +135,11 @@ def unavailable(error: BaseException, dsn: str) -> DatabaseUnavailable:
     if isinstance(error, ValueError) or not is_postgres_url(dsn):  # every error of the driver about a DSN is one
         return DatabaseUnavailable(
             f"{where} is not a usable DSN; write it as postgresql://user:password@host:5432/database"
+        )
+    if isinstance(error, asyncpg.TargetServerAttributeNotMatched):
+        return DatabaseUnavailable(
+            f"{where}: of the servers that answer none is what target_session_attrs asks for; is the cluster in the "
+            "middle of a failover? Try again, and look at which of them is the primary"
         )
     return DatabaseUnavailable(
         f"{where} does not answer ({type(error).__name__}); is it up? `penstock db status` shows the embedded server"

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import asyncpg
 
-from penstock.store import connect, migrate
+from penstock.store import connect, hosts, migrate
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Sequence
@@ -91,7 +91,7 @@ async def examine(
 async def plain_connection(dsn: str, *, statements: int = 0) -> asyncpg.Connection[Any]:
     """A connection that asks nothing of what stands in the way: no settings at the start, no *statements* kept."""
     try:
-        return await asyncpg.connect(
+        return await hosts.opened(
             dsn,
             timeout=connect.CONNECT_TIMEOUT,
             statement_cache_size=statements,

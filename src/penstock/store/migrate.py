@@ -26,6 +26,7 @@ from sqlalchemy.pool import NullPool
 from penstock.contract.errors import DatabaseUnavailable, MigrationFailed, SchemaOutdated
 from penstock.store import schema
 from penstock.store.connect import unavailable
+from penstock.store.hosts import opened
 from penstock.store.lines import ENGINE, Line, lines
 from penstock.store.migrations.guard import BASE, TAKE_TURN, guard
 
@@ -218,7 +219,7 @@ async def _connect(dsn: str) -> asyncpg.Connection[Any]:
     # The driver reads the DSN itself, so that it means the same here and everywhere else.
     name = {"application_name": "penstock migrate"}
     try:
-        return await asyncpg.connect(dsn, timeout=10, server_settings=name, statement_cache_size=0)
+        return await opened(dsn, timeout=10, server_settings=name, statement_cache_size=0)
     except Exception as error:
         raise unavailable(error, dsn) from None
 

@@ -26,6 +26,7 @@ else:
     Connection = asyncpg.Connection
 
 ANSWER_WITHIN: Final = 60.0  # seconds; no statement of a worker takes that long on a server that is well
+READ_ONLY: Final = ("in_hot_standby", "default_transaction_read_only")
 NOTICE: Final = "10s"  # how often the server looks whether the client of a long statement is still there
 # An idle peer that is gone is noticed after 25 seconds, one that acknowledges nothing as well.
 TCP_OPTIONS: Final = {"TCP_KEEPIDLE": 10, "TCP_KEEPINTVL": 5, "TCP_KEEPCNT": 3, "TCP_USER_TIMEOUT": 25_000}
@@ -106,8 +107,26 @@ def watching(seconds: float) -> dict[str, Any]:
 
     async def take_back(connection: Any) -> None:
         connection.come_back()
+        await leave_read_only(connection)
 
     return {"connection_class": Watched, "setup": lend, "reset": take_back}
+
+
+async def leave_read_only(connection: Any) -> None:
+    """End a connection to a standby, or to a server that was told to take no writes; each says so by itself.
+
+    The address may lead to another server by now, and a DSN may name several:
+    whoever kept this connection would never find the one that writes.
+    """
+    settings = connection.get_settings()
+    if "on" in (getattr(settings, name, None) for name in READ_ONLY):
+        connection.terminate()
+
+
+async def reset(connection: Any) -> None:
+    """Undo all that a handler may have left in the session."""
+    await connection.reset()
+    await leave_read_only(connection)
 
 
 def keep_alive(connection: Connection) -> None:

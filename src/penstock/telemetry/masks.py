@@ -108,7 +108,7 @@ def _url(text: str) -> str:
     scheme, _, rest = text.partition("://")
     authority = re.split(r"[/?#]", rest, maxsplit=1)[0]
     user, at, host = authority.rpartition("@")
-    shown = host if re.fullmatch(r"[\w.:\[\]-]{1,100}", host, re.ASCII) else "[host]"
+    shown = host if re.fullmatch(r"[\w.:,\[\]-]{1,200}", host, re.ASCII) else "[host]"
     masked = "[credentials]@" if at or user else ""
     return f"{scheme}://{masked}{shown}{'/[path]' if len(rest) > len(authority) + 1 else ''}"
 

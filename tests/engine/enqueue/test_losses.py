@@ -135,3 +135,26 @@ async def test_claims_are_kept_although_their_connection_is_lost_behind_the_answ
     assert (await kept.fetch("select 8 as n"))[0]["n"] == 8
     await kept.give_back()
     await pool.close()
+
+
+@pytest.mark.contract("C-27", "D-34")
+async def test_a_poke_that_was_lost_with_its_connection_is_sent_again(
+    office: Office, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The job is in; without the poke it would wait for the poll."""
+    producer = office.app._producer
+    assert producer is not None
+    real = producer.pokes._notify
+    lost: list[str] = []
+
+    async def lost_once(channel: str, job_type: str) -> None:
+        if not lost:
+            lost.append(channel)
+            raise asyncpg.ConnectionDoesNotExistError("connection was closed in the middle of operation")
+        await real(channel, job_type)
+
+    monkeypatch.setattr(producer.pokes, "_notify", lost_once)
+    await office.app.enqueue_many("noop", [{"n": 1}])
+    await producer.pokes.flush()
+    assert ("penstock_jobs", '{"job_type": "noop"}') in await office.ear.all()
+    assert lost

@@ -138,7 +138,7 @@ async def test_a_listener_that_has_ended_listens_again(floor: Floor, monkeypatch
         assert await done.get() == 1
         await floor.until(
             "count(*) = 1 from pg_stat_activity where application_name = 'penstock listener' "
-            "and datname = current_database() and query ilike 'listen%'"
+            "and datname = current_database() and (query ilike 'listen%' or query ilike '%pg_listening_channels%')"
         )
         assert worker.listener._task is not first
         await floor.app.enqueue("echo", {"n": 2})

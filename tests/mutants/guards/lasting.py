@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from typing import Final
 
-from tests.mutants.guard import CONTRACT, ENGINE, Guard
+from tests.mutants.guard import CONTRACT, ENGINE, FAULTS, STORE, Guard
 
 CONTROL: Final = "tests/engine/worker/test_control.py"
 ABSENCE: Final = "tests/contract/test_absence.py"
 LOSSES: Final = "tests/engine/enqueue/test_losses.py"
+RETURNS: Final = f"{FAULTS}/test_returns.py"
 PARTS: Final = "tests/engine/worker/test_parts.py"
 
 GUARDS: Final = (
@@ -80,7 +81,7 @@ GUARDS: Final = (
     ),
     Guard(
         "… by the connection of claims too",
-        "src/penstock/store/kept.py",
+        f"{STORE}/kept.py",
         "connection = bare(self._connection)",
         "connection = self._connection",
         (f"{LOSSES}::test_claims_are_kept_although_their_connection_is_lost_behind_the_answer",),
@@ -91,5 +92,47 @@ GUARDS: Final = (
         "            except connect.AWAY:  # what was done",
         "            except KeyError:  # what was done",
         (f"{LOSSES}::test_a_transaction_that_committed_is_no_failure_because_its_connection_cannot_be_reset",),
+    ),
+    Guard(
+        "a listener does not wait long for a server that may be back",
+        f"{ENGINE}/listener.py",
+        "LONGEST_DELAY: Final = 1.0",
+        "LONGEST_DELAY: Final = 30.0",
+        (f"{RETURNS}::test_a_server_that_was_away_for_long_is_listened_to_within_two_seconds",),
+    ),
+    Guard(
+        "a listener is asked when others have lost the server",
+        f"{ENGINE}/worker.py",
+        "        self.listener.doubt()\n",
+        "",
+        (f"{RETURNS}::test_a_listener_that_fell_silent_is_asked_as_soon_as_the_worker_meets_an_absence",),
+    ),
+    Guard(
+        "a lost poke is sent again",
+        f"{ENGINE}/pokes.py",
+        "for pause in (*AGAIN, None):",
+        "for pause in (None,):",
+        (f"{LOSSES}::test_a_poke_that_was_lost_with_its_connection_is_sent_again",),
+    ),
+    Guard(
+        "a server that keeps silent is not waited for",
+        f"{STORE}/hosts.py",
+        "timeout=SILENCE if waiting else None",
+        "timeout=None",
+        (f"{RETURNS}::test_a_server_that_keeps_silent_does_not_hide_the_next_one",),
+    ),
+    Guard(
+        "a pool that writes keeps no read-only connection",
+        f"{STORE}/silence.py",
+        'if "on" in (getattr(',
+        'if "never" in (getattr(',
+        (f"{RETURNS}::test_a_pool_that_writes_keeps_no_connection_to_a_server_that_does_not",),
+    ),
+    Guard(
+        "a DSN may name several servers",
+        f"{CONTRACT}/dsns.py",
+        '[_place(unquote(place)) for place in places.split(",")]',
+        "[_place(unquote(places))]",
+        ("tests/contract/test_dsns.py::test_every_setting_that_is_a_dsn_may_name_several_servers",),
     ),
 )

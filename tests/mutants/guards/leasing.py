@@ -109,8 +109,8 @@ GUARDS: Final = (
     Guard(
         "a listener asks whether it still hears",
         f"{ENGINE}/listener.py",
-        "if await self._alive():",
-        "if self._probe:",
+        "if not await self._alive():",
+        "if not self._probe:",
         (
             f"{FAULTS}/test_connections.py::test_a_listener_that_hears_nothing_any_more_is_replaced_and_the_worker_drains",
         ),
@@ -134,8 +134,8 @@ GUARDS: Final = (
     Guard(
         "claims that nobody heard of go back",
         f"{ENGINE}/worker.py",
-        "self._maintain = self._orphans_possible = True",
-        "self._maintain = True",
+        "                self._orphans_possible = True\n",
+        "",
         (f"{FAULTS}/test_connections.py::test_a_claim_whose_reply_was_lost_is_given_back_at_once",),
     ),
     Guard(
