@@ -132,7 +132,7 @@ def test_a_bug_of_a_handler_is_still_a_bug(error: Exception) -> None:
 async def test_a_server_that_cannot_be_reached_is_no_bug_of_the_handler(
     where: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The error is that of any missing file, or has no number at all; what tells is where it was raised."""
+    """The error is that of any missing file, or has no number at all; where it was raised says more."""
 
     async def twice(*_: Any, **__: Any) -> Any:
         raise OSError("Multiple exceptions: [Errno 111] Connect call failed ('::1', 1), [Errno 111] ('127.0.0.1', 1)")

@@ -62,6 +62,16 @@ def threaded(args: dict[str, Any]) -> None:
         time.sleep(0.01)
 
 
+@app.job("meddling")
+async def meddling(args: dict[str, Any]) -> None:
+    """Cancel a task that is not its own, once."""
+    flag = Path(args["once"])
+    if not flag.exists():  # noqa: ASYNC240 - one file of a test
+        flag.touch()  # noqa: ASYNC240 - the same
+        (part,) = (task for task in asyncio.all_tasks() if task.get_name() == args["part"])
+        part.cancel()
+
+
 @app.job("flaky", attempts=2, backoff=SOON)
 async def flaky(job: Job, args: dict[str, Any]) -> None:
     """Fail once, then succeed."""

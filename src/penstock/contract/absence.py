@@ -1,12 +1,12 @@
 """The one list of what it looks like when the database is away (C-50).
 
 Away is: the connection is lost, the server shuts down, starts, recovers, takes
-no writes at the moment, has no room, or stops a statement for somebody else's
-sake. To try again is right, and no code of the application is at fault. The
+no writes at the moment, has no room, or stops a statement for the sake of
+another. To try again is right, and no code of the application is at fault. The
 store builds from this list what workers, heartbeats, listeners and producers
 wait out (`store.connect.AWAY`); `classify` reads it for the errors of handlers.
 
-Drivers stand here by name, so that none has to be installed. One phrase is
+Drivers are named here and not imported, so that none has to be installed. One phrase is
 enough to know a lost connection by; the text around it is never kept.
 """
 

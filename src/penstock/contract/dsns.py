@@ -1,7 +1,7 @@
 """DSNs: URLs of a database, which may name several servers of one cluster.
 
 `postgresql://user:password@first:5432,second:5433/database?target_session_attrs=read-write`
-leads to whichever of the two takes writes. The servers stand behind the @ or
+leads to whichever of the two takes writes. The servers are named behind the @ or
 in `host=` and `port=`, each with a port of its own or all with one.
 """
 
@@ -28,7 +28,7 @@ def is_postgres_url(text: str) -> bool:
 def servers(dsn: str) -> list[tuple[str, int]]:
     """Every (host, port) that *dsn* names, in order; none where the driver's own default holds.
 
-    What is no port raises `ValueError`, without the text that it stands in.
+    What is no port raises `ValueError`, without the text around it.
     """
     parts = urlsplit(dsn)
     options = {name: values[-1] for name, values in parse_qs(parts.query).items()}

@@ -77,7 +77,7 @@ BY_CODE: Final = _table({
 # The same request cannot be sent again under this key, and it may have been sent: look it up instead.
 NEVER_REPEATED: Final = frozenset({"invalid_idempotent_request"})
 
-# A whole SQLSTATE first, then its class (the first two characters). Those of an absent database stand in `absence`.
+# A whole SQLSTATE first, then its class (the first two characters). Those of an absent database are in `absence`.
 BY_SQLSTATE: Final[Mapping[str, F]] = MappingProxyType({**absence.STATES, **_table({
     F.CONFLICT: ("23505", "23P01", "55006"),
     F.UPSTREAM_5XX: ("XX", "F0", "HV"),

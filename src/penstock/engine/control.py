@@ -1,7 +1,7 @@
 """Messages on the control channel: what each of them asks to look at.
 
 Any login may send any text there. A message is read into words that we know,
-or dropped; what is true is read from the tables by whoever heard it.
+or dropped; what is true is read from the tables.
 """
 
 from __future__ import annotations

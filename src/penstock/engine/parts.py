@@ -2,7 +2,7 @@
 
 A worker whose heartbeat, recorder or listener has ended looks alive and is
 not: its leases run out, its ends are not written, its pokes are not heard. So
-whoever starts such a task says here what follows when it ends by itself.
+the start of such a task says what follows when it ends by itself.
 """
 
 from __future__ import annotations

@@ -113,10 +113,10 @@ def watching(seconds: float) -> dict[str, Any]:
 
 
 async def leave_read_only(connection: Any) -> None:
-    """End a connection to a standby, or to a server that was told to take no writes; each says so by itself.
+    """End a connection to a standby, or to a server that is set to take no writes; each says so by itself.
 
     The address may lead to another server by now, and a DSN may name several:
-    whoever kept this connection would never find the one that writes.
+    with this connection kept, the one that writes would never be found.
     """
     settings = connection.get_settings()
     if "on" in (getattr(settings, name, None) for name in READ_ONLY):

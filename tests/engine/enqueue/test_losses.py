@@ -48,7 +48,7 @@ async def in_a_bulk(app: Penstock) -> None:
 async def test_a_commit_is_no_failure_because_its_connection_is_lost_behind_the_answer(
     office: Office, lost_after_commit: Callable[[], None], way: Any
 ) -> None:
-    """The pool empties the wrapping of such a connection, and whoever asks it gets an `AttributeError`."""
+    """The pool empties the wrapping of such a connection, and to ask it is an `AttributeError`."""
     await office.app.enqueue("other", {})
     lost_after_commit()
     async with asyncio.timeout(20):

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from penstock.cli.exits import BUG
 from penstock.engine import shared_folder
 from penstock.engine.process import RECYCLE, Orders
 from penstock.engine.supervisor import Slot
@@ -60,6 +61,33 @@ def test_a_process_that_dies_gets_a_successor_of_its_name_and_one_signal_stops_t
     assert crew.ended() == 0
     assert desk.status(job_id) == "completed"
     assert [name for name, pid in alive(desk) if pid != os.getpid()] == []
+
+
+@pytest.mark.contract("C-54", "C-48")
+@pytest.mark.parametrize("part", ["recorder", "line to the supervisor"])
+def test_a_process_that_has_lost_a_part_ends_with_its_name_in_the_log_and_is_replaced(
+    desk: Desk, part: str, tmp_path: Path
+) -> None:
+    crew = desk.worker("--types", "meddling,noop", "--processes", "2", "--name", "crew")
+    crew.wait_for("worker_started", count=2)
+
+    desk.put("meddling", {"part": f"penstock-{part}", "once": str(tmp_path / "once")})
+
+    crew.wait_for("part_ended", what=part)
+    name = crew.wait_for("worker_stopping", reason=f"{part} ended")["worker_id"]
+    crew.wait_for("process_ended", worker_id=name, exit_code=BUG)
+    crew.wait_for("worker_started", count=2, worker_id=name)
+    job_id = desk.put("noop", {})
+    crew.wait_for("job_completed", job_id=str(job_id))
+    crew.send(signal.SIGTERM)
+    assert crew.ended() == 0
+
+
+def test_a_worker_by_itself_that_has_lost_a_part_ends_with_a_code_of_its_own(desk: Desk, tmp_path: Path) -> None:
+    worker = desk.worker("--types", "meddling", "--name", "alone").ready()
+    desk.put("meddling", {"part": "penstock-recorder", "once": str(tmp_path / "once")})
+    worker.wait_for("part_ended", what="recorder")
+    assert worker.ended() == BUG
 
 
 def test_a_second_signal_kills_them_all(desk: Desk, crew: WorkerProcess, tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""Messages on the control channel are pokes: anybody can send one, and none is believed."""
+"""Messages on the control channel are pokes: any login can send one, and none is believed."""
 
 from __future__ import annotations
 
