@@ -6,13 +6,14 @@ import subprocess
 import sys
 from pathlib import Path
 
+import psycopg
 import pytest
 
 from penstock.embedded import EmbeddedServer
 from penstock.store import lines, migrate, schema
 from tests.migrations.ledger import LEDGER
 from tests.support import clusters, seeds, servers
-from tests.support.processes import ROOT, WorkerProcess, run_penstock
+from tests.support.processes import ROOT, SAMPLE, WorkerProcess, run_penstock
 
 
 @pytest.mark.long
@@ -32,6 +33,21 @@ def test_the_first_worker_prepares_the_embedded_server_and_runs_as_the_role_for_
     finally:
         worker.clear_away()
     assert not EmbeddedServer(home).status().running, "the last one to leave stops the server"
+
+
+@pytest.mark.contract("C-71")
+def test_on_the_embedded_server_types_are_synced_by_an_operators_login(made_home: Path) -> None:
+    env = {"PENSTOCK_HOME": str(made_home)}
+    server = EmbeddedServer(made_home)
+    server.start(pin=True)
+    assert run_penstock(["types", "sync", SAMPLE], None, env=env).returncode == 0
+    with psycopg.connect(server.url(), autocommit=True) as owner:
+        stored = "select audited, policy -> 'audit' from penstock.types where job_type = 'flaky'"
+        owner.execute('update penstock.types set audited = true, policy = policy || \'{"audit": "full"}\'')
+        assert owner.execute(stored).fetchone() == (True, "full")
+        done = run_penstock(["types", "sync", SAMPLE], None, env=env)
+        assert (done.returncode, done.stderr) == (0, "")
+        assert owner.execute(stored).fetchone() == (False, "summary")
 
 
 @pytest.mark.long
