@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import Final
 
 from tests.mutants.guards import (
+    applications,
     batches,
     claiming,
     collecting,
@@ -44,6 +45,7 @@ GUARDS: Final = (
     *collecting.GUARDS,
     *deliveries.GUARDS,
     *critics.GUARDS,
+    *applications.GUARDS,
     *walls.GUARDS,
     *logins.GUARDS,
 )
