@@ -89,7 +89,7 @@ async def test_a_server_that_dies_under_its_handlers_makes_no_bug_of_any_of_them
             await talks.hold(args["way"], job, "select 1" if back.is_set() else WAIT)
 
         talks.pool = await asyncpg.create_pool(server.dsn, min_size=1, max_size=2)
-        worker = app.worker(dsn=server.dsn)
+        worker = app.worker(dsn=server.dsn, insecure=True)
         task = asyncio.create_task(worker.run())
         await worker.ready.wait()
         for way in WAYS:

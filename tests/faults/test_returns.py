@@ -72,7 +72,7 @@ async def echoing(dsn: str, **settings: Any) -> AsyncIterator[Echo]:
         async def echo(job: Any, args: dict[str, int]) -> None:
             done.put_nowait(args["n"])
 
-        worker = app.worker(dsn=dsn)
+        worker = app.worker(dsn=dsn, insecure=True)
         task = asyncio.create_task(worker.run())
         await worker.ready.wait()
         yield Echo(app, worker, done)
