@@ -24,6 +24,7 @@ from tests.mutants.guards import (
     leasing,
     limits,
     logins,
+    policies,
     scenarios,
     suspects,
     walls,
@@ -48,4 +49,5 @@ GUARDS: Final = (
     *applications.GUARDS,
     *walls.GUARDS,
     *logins.GUARDS,
+    *policies.GUARDS,
 )
