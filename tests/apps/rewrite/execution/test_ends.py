@@ -16,6 +16,7 @@ from penstock.store.roles import OPERATOR
 from tests.apps.rewrite.conftest import Sent, World
 from tests.apps.rewrite.rewriter import KINDLY
 from tests.support.emulator import BATCH_SECONDS
+from tests.support.suspects import take_suspect
 
 DONE = ("completed", "completed", None)
 
@@ -59,14 +60,14 @@ async def test_a_result_for_a_job_that_waits_no_more_is_dropped(world: World, ro
 @pytest.mark.contract("C-62", "C-13")
 async def test_a_job_whose_workers_die_fails_with_its_request(world: World) -> None:
     sent = await world.send(await world.home())
-    lease = world.worker.app.types.get(JOB_TYPE).policy.lease
-    for _ in range(2):
-        taken = await claims.take(
-            world.worker.app.pool, [JOB_TYPE], [lease], [claims.START], limit=1, worker="doomed", run=sent.request_id
-        )
-        assert len(taken) == 1
-        await world.pass_time(minutes=11)
-        await claims.reap(world.worker.app.pool, limit=10)
+    pool, lease = world.worker.app.pool, world.worker.app.types.get(JOB_TYPE).policy.lease
+    taken = await claims.take(pool, [JOB_TYPE], [lease], [claims.START], limit=1, worker="doomed", run=sent.request_id)
+    assert len(taken) == 1
+    await world.pass_time(minutes=11)
+    await claims.reap(pool, limit=10)
+    assert len(await take_suspect(pool, [JOB_TYPE], worker="doomed", lease=lease)) == 1
+    await world.pass_time(minutes=11)
+    await claims.reap(pool, limit=10)
 
     assert await world.ends(sent) == [("failed", "failed", "LEASE_EXPIRED")]
     assert (await world.request(sent))["failure_code"] == "rewrite_unavailable"

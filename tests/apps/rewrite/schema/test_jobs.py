@@ -9,9 +9,11 @@ import asyncpg
 import pytest
 
 from penstock.apps.rewrite import repository
+from penstock.apps.rewrite.models import JOB_TYPE
 from penstock.store import claims
 from penstock.store.roles import FRONTEND, OPERATOR, ORCHESTRATOR, WORKER
 from tests.apps.rewrite.estate import HELD_BY, Estate, Unit, death, routed
+from tests.support.suspects import take_suspect
 
 PUT = "select penstock.enqueue('complaint_rewrite', $1::jsonb, key => $2)"
 DETAIL = """
@@ -279,10 +281,13 @@ async def test_a_job_that_fails_fails_its_request_in_the_same_transaction(estate
 @pytest.mark.contract("C-62", "A-73")
 async def test_the_reaper_of_a_spent_budget_fails_the_request(estate: Estate) -> None:
     unit = await estate.queued(await estate.home())
-    for _ in range(2):
-        assert len(await estate.claim()) == 1
-        await estate.pass_time(minutes=11)
-        await claims.reap(await estate.login(WORKER))
+    worker = await estate.login(WORKER)
+    assert len(await estate.claim()) == 1
+    await estate.pass_time(minutes=11)
+    await claims.reap(worker)
+    assert len(await take_suspect(worker, [JOB_TYPE], worker=HELD_BY)) == 1
+    await estate.pass_time(minutes=11)
+    await claims.reap(worker)
     assert ((await estate.job_row(unit))["status"], (await estate.request_row(unit))["status"]) == ("failed", "failed")
 
 
