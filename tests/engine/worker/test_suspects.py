@@ -45,14 +45,15 @@ async def suspects_of(floor: Floor, job_type: str, count: int = 1, **options: An
 class Stream:
     """Jobs that never run dry: each that ends puts another one in."""
 
-    def __init__(self, floor: Floor) -> None:
+    def __init__(self, floor: Floor, **policy: Any) -> None:
         self._floor = floor
         self._more = True
         self.ended = 0
         self.moved = asyncio.Event()
 
-        @floor.app.job("ordinary")
+        @floor.app.job("ordinary", **policy)
         async def ordinary(args: Any) -> None:
+            await asyncio.sleep(0.002)
             self.ended += 1
             self.moved.set()
             if self._more:
@@ -86,10 +87,13 @@ async def test_a_suspect_runs_while_its_process_holds_nothing_else(floor: Floor)
             await asyncio.sleep(0.001)
 
     stream = Stream(floor)
-    jobs = await suspects_of(floor, "lone", 3)
     async with floor.working(concurrency=10) as worker:
         workers.append(worker)
         async with stream.flowing(50):
+            await stream.goes_on(20)
+            jobs = await suspects_of(floor, "lone", 3)
+            await floor.pass_time(seconds=2)  # a busy worker leaves them to idle ones for a moment
+            worker._on_timer()  # as when it polls
             await floor.until("count(*) = 3 from penstock.jobs where job_type = 'lone' and status = 'completed'")
             await stream.goes_on(20)
     assert {(await floor.job(job_id))["attempt_count"] for job_id in jobs} == {1}
@@ -150,14 +154,15 @@ async def test_under_a_load_that_never_ends_a_suspect_gets_its_turn_and_the_othe
 async def test_a_worker_that_never_rests_looks_for_expired_leases_all_the_same(floor: Floor) -> None:
     """Every drain is followed by the next one at once; the poll comes between them."""
     floor.app.job("lone", attempts=3)(nothing)
-    stream = Stream(floor)
+    stream = Stream(floor, drain_cap=5)
     await floor.app.sync_types()
     job_id = await floor.app.enqueue("lone")
     await store.take(floor.app.pool, ["lone"], [LEASE], [store.START], limit=1, worker="gone", run=uuid4())
-    async with floor.working(concurrency=5) as worker, stream.flowing(40):
+    async with floor.working(concurrency=5) as worker, stream.flowing(1000):
         worker._settings = worker._settings.model_copy(update={"poll_seconds": 0.05})
-        await floor.pass_time(minutes=6)
         worker._on_timer()
+        await stream.goes_on(50)
+        await floor.pass_time(minutes=6)
         await floor.until("status = 'completed' from penstock.jobs where job_id = $1", job_id)
 
 
