@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from contextlib import asynccontextmanager
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
@@ -19,6 +20,7 @@ from penstock.engine.running import Running, Stop
 from penstock.engine.worker import Worker
 from penstock.store import alerts, claims, schedules
 from penstock.store.alerts import Alert, Severity
+from penstock.telemetry import logs
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -26,6 +28,14 @@ if TYPE_CHECKING:
     from tests.engine.worker.conftest import Floor
 
 LEASE = timedelta(seconds=0.9)
+
+
+@pytest.fixture(autouse=True)
+def _events_in_words(caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Events go to `logging`, whatever a test before this one in the same process has set up."""
+    monkeypatch.setattr(logs, "_output", None)
+    monkeypatch.setattr(logs, "_their_structlog", lambda: None)
+    caplog.set_level(logging.DEBUG, logger="penstock")
 
 
 class Bug(Exception):
