@@ -49,7 +49,7 @@ def test_the_order_of_an_answer_decides_nothing_about_place_and_severity(said: t
 def test_whatever_is_kept_can_be_stored_and_shown(text: str) -> None:
     judged = findings_of(answer(remark(message=f"x{text}", suggestion=text)), PART)
     stored = json.dumps([found.model_dump(mode="json") for found in judged.findings])
-    assert "\\u0000" not in stored
+    assert not any("\0" in str(value) for found in json.loads(stored) for value in found.values())
     for found in judged.findings:
         kept = found.message + (found.suggestion or "")
         assert all(character in "\t\n" or ord(character) >= 0x20 for character in kept)
