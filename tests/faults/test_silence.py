@@ -91,7 +91,7 @@ async def test_a_claim_without_an_answer_is_made_again(behind: Behind, proxy: Pr
     await behind.at_rest()
     getattr(proxy, silent)()
     job_id = await behind.app.enqueue("echo", {"n": 1})
-    await floor.until("status = 'completed' from penstock.jobs where job_id = $1", job_id)
+    await floor.until("status = 'completed' from penstock.jobs where job_id = $1", job_id, seconds=30)
     assert behind.ran == [1]
     assert (await floor.job(job_id))["attempt_count"] == 0
 
